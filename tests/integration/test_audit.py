@@ -40,9 +40,9 @@ def judicator(world):
 
 @pytest.fixture
 def app(world, judicator, settings):
-    made = create_app(settings)
-    yield made
-    made.extensions["judge"].cluster.close()
+    app = create_app(settings)
+    yield app
+    app.extensions["judge"].cluster.close()
 
 
 def trail(world: World, **conditions: Any) -> list[AuditEntry]:
@@ -52,14 +52,14 @@ def trail(world: World, **conditions: Any) -> list[AuditEntry]:
 
 
 def lines(world: World, **conditions: Any) -> list[tuple[str, str, str, str]]:
-    return [(one.actor, one.action, one.object, one.outcome) for one in trail(world, **conditions)]
+    return [(entry.actor, entry.action, entry.object, entry.outcome) for entry in trail(world, **conditions)]
 
 
 def test_what_admins_do_is_noted_with_who_from_where_and_what_became_of_it(world, app, admin, judicator):
     people, executor = world.client(), world.executor()
     executor.report()
-    made = manifest(people, tests=1)
-    sha = people.put_blob(made.model_dump_json().encode())
+    problem = manifest(people, tests=1)
+    sha = people.put_blob(problem.model_dump_json().encode())
     headers = {"X-Request-Id": "trace-of-root"}
     assert admin("POST", "/problems", json={"manifest": sha}, headers=headers).status_code == 201
     assert admin("POST", "/executors/e1/drain", json={"reason": "disk\nfull"}).status_code == 200
@@ -68,10 +68,10 @@ def test_what_admins_do_is_noted_with_who_from_where_and_what_became_of_it(world
     hook = {"name": "h", "url": "https://receiver.example/"}
     assert admin("POST", "/webhooks", json=hook).status_code == 201
     assert admin("DELETE", "/webhooks/h").status_code < 300
-    found = lines(world)
-    assert found == [
+    entries_seen = lines(world)
+    assert entries_seen == [
         ("root", "problem.import", "", "begun"),
-        ("root", "problem.import", made.name, "done"),
+        ("root", "problem.import", problem.name, "done"),
         ("root", "executor.drain", "e1", "begun"),
         ("root", "executor.drain", "e1", "done"),
         ("root", "executor.resume", "e1", "begun"),
@@ -85,7 +85,7 @@ def test_what_admins_do_is_noted_with_who_from_where_and_what_became_of_it(world
     ]
     assert admin("GET", "/audit?limit=500").status_code == 200
     entries = trail(world)[:8]
-    assert {(one.role, one.origin, one.gateway) for one in entries} == {("admin", "127.0.0.1", "gateway-1")}
+    assert {(entry.role, entry.origin, entry.gateway) for entry in entries} == {("admin", "127.0.0.1", "gateway-1")}
     assert entries[0].trace == "trace-of-root"
     assert entries[0].call == entries[1].call != entries[2].call
     assert entries[1].details["manifest"] == sha
@@ -163,7 +163,7 @@ def test_an_action_does_not_hide_behind_another_of_the_same_call(world, judicato
     for reason in ("cleaning", "sabotage"):
         request = DrainRequest(executor="e1", drain=True, reason=reason)
         world.client().call("drain", request, ExecutorState, by=by)
-    assert [(one.outcome, one.details["reason"]) for one in trail(world)] == [
+    assert [(entry.outcome, entry.details["reason"]) for entry in trail(world)] == [
         *(("begun", "cleaning"), ("done", "cleaning")),
         *(("begun", "sabotage"), ("done", "sabotage")),
     ]
@@ -176,14 +176,14 @@ def test_what_was_undone_and_is_done_again_is_noted_again(world, judicator):
     by = By(actor="root", role="admin", call="the-call")
     for drain in (True, False, True):
         people.call("drain", DrainRequest(executor="e1", drain=drain), ExecutorState, by=by)
-    acts = [(one.action, one.outcome) for one in trail(world)]
+    acts = [(entry.action, entry.outcome) for entry in trail(world)]
     names = ("executor.drain", "executor.resume", "executor.drain")
     assert acts == [(name, outcome) for name in names for outcome in ("begun", "done")]
     small = upload(people, manifest(people, "small"))
     people.call("problem_import", small, ProblemInfo, by=by)
     people.call("delete_problem", ProblemName(name="small"), Deleted, by=by)
     people.call("problem_import", small, ProblemInfo, by=by)
-    acts = [(one.action, one.outcome) for one in trail(world)][6:]
+    acts = [(entry.action, entry.outcome) for entry in trail(world)][6:]
     names = ("problem.import", "problem.delete", "problem.import")
     assert acts == [(name, outcome) for name in names for outcome in ("begun", "done")]
 
@@ -216,7 +216,7 @@ def test_logins_and_logouts(world, app):
         ("ada", "login", "ada", "done"),
         ("ada", "logout", "ada", "done"),
     ]
-    assert "wrong" not in json.dumps([one.model_dump() for one in trail(world)])
+    assert "wrong" not in json.dumps([entry.model_dump() for entry in trail(world)])
 
 
 def test_ending_all_sessions_is_noted_by_whichever_way(world, app, ada):
@@ -234,29 +234,29 @@ def test_ending_all_sessions_is_noted_by_whichever_way(world, app, ada):
         ]
         * 2
     )
-    assert [one.details for one in trail(world, action="logout")] == [{"everywhere": True}] * 4
-    assert {one.origin for one in trail(world, action="logout")} == {"127.0.0.1"}
+    assert [entry.details for entry in trail(world, action="logout")] == [{"everywhere": True}] * 4
+    assert {entry.origin for entry in trail(world, action="logout")} == {"127.0.0.1"}
 
 
 def test_what_comes_of_verifying_and_each_call_to_a_webhook_is_noted(world, app, admin, judicator):
     people = world.client()
     small = imported(people, "small")
-    told = {"problem": "small", "hash": small.hash, "faults": ["no solution is right"]}
-    assert admin("POST", "/problems/small/verification", json=told).status_code == 201
+    verification = {"problem": "small", "hash": small.hash, "faults": ["no solution is right"]}
+    assert admin("POST", "/problems/small/verification", json=verification).status_code == 201
     hook = {"name": "h", "url": "https://receiver.example/"}
     assert admin("POST", "/webhooks", json=hook).status_code == 201
     ping = admin("POST", "/webhooks/h/ping").json["id"]
     assert admin("POST", "/deliveries/resend", json={"delivery": ping}).status_code == 200
     assert admin("POST", "/deliveries/resend", json={"webhook": "h"}).status_code == 200
-    done = [one for one in trail(world, actor="root") if one.outcome == "done"]
-    assert [(one.action, one.object) for one in done] == [
+    completed = [entry for entry in trail(world, actor="root") if entry.outcome == "done"]
+    assert [(entry.action, entry.object) for entry in completed] == [
         ("problem.verify", "small"),
         ("webhook.add", "h"),
         ("webhook.ping", "h"),
         ("webhook.resend", ping),
         ("webhook.resend", "h"),
     ]
-    assert done[0].details == {"hash": small.hash, "right": False}
+    assert completed[0].details == {"hash": small.hash, "right": False}
 
 
 def test_a_flood_of_wrong_tokens_cannot_fill_the_database(world, app):
@@ -280,7 +280,7 @@ def test_a_flood_of_logins_of_one_user_cannot_either(world, app):
 
 
 @pytest.mark.parametrize(
-    ("proxied", "headers", "seen"),
+    ("proxied", "headers", "origin"),
     [
         (True, {"X-Forwarded-For": "192.0.2.7"}, "192.0.2.7"),
         (True, {"X-Forwarded-For": "1.1.1.1, 2001:db8::1", "X-Real-IP": "1.1.1.1"}, "2001:db8::1"),
@@ -288,7 +288,7 @@ def test_a_flood_of_logins_of_one_user_cannot_either(world, app):
         (False, {"X-Forwarded-For": "192.0.2.7", "X-Real-IP": "192.0.2.7", "Forwarded": "for=192.0.2.7"}, "127.0.0.1"),
     ],
 )
-def test_an_address_is_believed_from_the_proxy_of_this_host_only(world, judicator, tmp_path, proxied, headers, seen):
+def test_an_address_is_believed_from_the_proxy_of_this_host_only(world, judicator, tmp_path, proxied, headers, origin):
     tls = world.tls("gateway-1", "gateway")
     settings = make_config(tmp_path / "gw", world.etcd_config, tls, proxied=proxied, rpc_timeout=20.0)
     world.executor().report()
@@ -296,11 +296,11 @@ def test_an_address_is_believed_from_the_proxy_of_this_host_only(world, judicato
     with running_gateway(settings, tmp_path) as url:
         answer = httpx.post(f"{url}/api/v1/executors/e1/drain", json={}, headers=words, trust_env=False)
     assert answer.status_code == 200, answer.text
-    assert {(one.actor, one.origin) for one in trail(world, action="executor.drain")} == {("root", seen)}
+    assert {(entry.actor, entry.origin) for entry in trail(world, action="executor.drain")} == {("root", origin)}
 
 
 def tokens(*names: str) -> TokensSeen:
-    return TokensSeen(tokens=[TokenSeen(user=one, role="user", fingerprint=f"{ord(one[0]):x}") for one in names])
+    return TokensSeen(tokens=[TokenSeen(user=user, role="user", fingerprint=f"{ord(user[0]):x}") for user in names])
 
 
 def test_changes_of_tokens_are_noted_once_by_whomever_they_are_told(world):
@@ -308,20 +308,20 @@ def test_changes_of_tokens_are_noted_once_by_whomever_they_are_told(world):
         world.judicator(name)
     clients = [world.client(timeout=30.0) for _ in range(4)]
 
-    def tell(seen: TokensSeen) -> None:
+    def tell(present: TokensSeen) -> None:
         with concurrent.futures.ThreadPoolExecutor(16) as pool:
-            list(pool.map(lambda n: clients[n % 4].call("audit_tokens", seen, m.Empty), range(32)))
+            list(pool.map(lambda n: clients[n % 4].call("audit_tokens", present, m.Empty), range(32)))
 
     tell(tokens("ada", "bob"))
     tell(tokens("ada", "cid"))
-    found = [one.details for one in trail(world)]
-    assert found == [
+    details = [entry.details for entry in trail(world)]
+    assert details == [
         {"tokens": 2, "appeared": ["ada user 61", "bob user 62"], "vanished": []},
         {"tokens": 2, "appeared": ["cid user 63"], "vanished": ["bob user 62"]},
     ]
-    other = world.client("gw-2")
-    other.call("audit_tokens", tokens("ada"), m.Empty)
-    assert [one.gateway for one in trail(world)] == ["gw", "gw", "gw-2"]
+    second = world.client("gw-2")
+    second.call("audit_tokens", tokens("ada"), m.Empty)
+    assert [entry.gateway for entry in trail(world)] == ["gw", "gw", "gw-2"]
 
 
 def test_the_daemon_tells_what_its_file_of_tokens_has_become(world, judicator, settings):
@@ -335,9 +335,9 @@ def test_the_daemon_tells_what_its_file_of_tokens_has_become(world, judicator, s
         watch.stop(5)
     last = trail(world)[-1]
     assert last.object == last.gateway == "gateway-1"
-    assert [one.split()[0] for one in last.details["vanished"]] == ["ada", "bob"]
+    assert [token.split()[0] for token in last.details["vanished"]] == ["ada", "bob"]
     assert last.details["appeared"][0].startswith("eve admin ")
-    assert "a new token" not in json.dumps([one.model_dump() for one in trail(world)])
+    assert "a new token" not in json.dumps([entry.model_dump() for entry in trail(world)])
 
 
 def test_the_trail_is_searched_by_admins(world, app, admin, ada, judicator):
@@ -347,7 +347,7 @@ def test_the_trail_is_searched_by_admins(world, app, admin, ada, judicator):
     assert ada("GET", "/audit").status_code == 403
     everything = check(admin("GET", "/audit"), 200, "audit")["entries"]
     assert len(everything) == 6
-    assert [one["id"] for one in everything] == sorted((one["id"] for one in everything), reverse=True)
+    assert [entry["id"] for entry in everything] == sorted((entry["id"] for entry in everything), reverse=True)
     pages, before = [], ""
     while True:
         answer = check(admin("GET", f"/audit?limit=4{before}"), 200, "audit")
@@ -356,7 +356,7 @@ def test_the_trail_is_searched_by_admins(world, app, admin, ada, judicator):
             break
         before = f"&before={answer['next']}"
     assert pages == everything
-    assert {one["action"] for one in admin("GET", "/audit?action=executor.resume").json["entries"]} == {
+    assert {entry["action"] for entry in admin("GET", "/audit?action=executor.resume").json["entries"]} == {
         "executor.resume"
     }
     assert len(admin("GET", "/audit?action=executor.").json["entries"]) == 6
@@ -399,7 +399,7 @@ def test_only_age_removes_entries(world):
         world.db.audit.insert_one({**doc, "_id": old, "at": moment})
     people.call("audit_note", Note(action="login", object="new"), m.Empty)
     assert running.do(running.judicator.retention.once(lambda: True))
-    assert [(one.action, one.object) for one in trail(world)] == [("tokens.change", "gw"), ("login", "new")]
+    assert [(entry.action, entry.object) for entry in trail(world)] == [("tokens.change", "gw"), ("login", "new")]
     people.call("audit_tokens", tokens("ada"), m.Empty)
     assert len(trail(world)) == 2
 
@@ -410,6 +410,6 @@ def test_entries_stay_small_and_on_one_line(world, judicator):
     long = "\u202e\x1b[2J\n" + "x" * 500
     world.executor().report()
     people.call("drain", DrainRequest(executor="e1", drain=True, reason=long[:500]), ExecutorState, by=by)
-    kept = trail(world)[0].details["reason"]
-    assert kept.isprintable()
-    assert len(kept) <= 300
+    reason = trail(world)[0].details["reason"]
+    assert reason.isprintable()
+    assert len(reason) <= 300

@@ -68,22 +68,24 @@ class Cluster:
         return subprocess.run(command, input=key, env=env, capture_output=True, text=True, check=False)
 
     def restore(
-        self, origin: Cluster, *more: str, failpoint: str = "", key: str = KEY.text()
+        self, origin: Cluster, *options: str, failpoint: str = "", key: str = KEY.text()
     ) -> subprocess.CompletedProcess[str]:
         place = str(origin.directory / "backups")
-        arguments = ["restore", place, "--config", str(self.judicator), "--key", "-", *more]
+        arguments = ["restore", place, "--config", str(self.judicator), "--key", "-", *options]
         return self.run(*arguments, failpoint=failpoint, key=key)
 
 
 def everything(cluster: Cluster) -> dict[str, list[bytes]]:
     """Every document of every collection, byte for byte; of blobs' pieces what they hold."""
-    found: dict[str, list[bytes]] = {}
+    documents: dict[str, list[bytes]] = {}
     db = cluster.world.raw.get_database(cluster.name, codec_options=bson.CodecOptions(document_class=RawBSONDocument))
     for name in dumping.collections_of(cluster.world.raw, cluster.name):
-        found[name] = [doc.raw for doc in db[name].find(sort=[("_id", 1)])]
+        documents[name] = [doc.raw for doc in db[name].find(sort=[("_id", 1)])]
     chunks = cluster.world.db["fs.chunks"].find(sort=[("files_id", 1), ("n", 1)])
-    found["chunks"] = [bson.encode({"f": one["files_id"], "n": one["n"], "d": one["data"]}) for one in chunks]
-    return {name: held for name, held in found.items() if held}
+    documents["chunks"] = [
+        bson.encode({"f": chunk["files_id"], "n": chunk["n"], "d": chunk["data"]}) for chunk in chunks
+    ]
+    return {name: docs for name, docs in documents.items() if docs}
 
 
 def judged(world: World, people: RpcClient, count: int) -> list[str]:
@@ -93,7 +95,7 @@ def judged(world: World, people: RpcClient, count: int) -> list[str]:
     ids = [people.call("add", source(f"int x{n};"), m.AddReply).task.id for n in range(count)]
     ids.append(people.call("add", source(tests=[m.Test(name="1", input_blob=large)]), m.AddReply).task.id)
     executor.report()
-    executor.report(*[accepted(one) for one in executor.work.values()])
+    executor.report(*[accepted(assignment) for assignment in executor.work.values()])
     return ids
 
 
@@ -112,41 +114,41 @@ def cluster(world: World, tmp_path: Path) -> Cluster:
 
 @pytest.fixture
 def empty(tmp_path: Path, etcd_endpoint: str, mongod_address: str) -> Any:
-    made = World(tmp_path / "empty", etcd_endpoint, mongod_address)
-    yield Cluster(made, tmp_path / "other")
-    made.close()
+    world = World(tmp_path / "empty", etcd_endpoint, mongod_address)
+    yield Cluster(world, tmp_path / "other")
+    world.close()
 
 
 def stopped(cluster: Cluster) -> dict[str, list[bytes]]:
     """What is to come back of a cluster in which nothing changes any more: all but executors, unless they drain."""
-    for one in cluster.world.judicators:
-        one.stop()
-    found = everything(cluster)
-    drained = [one for one in found.pop("executors", []) if bson.decode(one)["drain"]]
-    return found | ({"executors": drained} if drained else {})
+    for judicator in cluster.world.judicators:
+        judicator.stop()
+    documents = everything(cluster)
+    drained = [raw for raw in documents.pop("executors", []) if bson.decode(raw)["drain"]]
+    return documents | ({"executors": drained} if drained else {})
 
 
 def test_a_cluster_comes_back_byte_for_byte_elsewhere(
     cluster: Cluster, empty: Cluster, figure: Callable[[str], None]
 ) -> None:
     before = stopped(cluster)
-    made = cluster.back_up()
-    assert (made.counts["tasks"], made.counts["problems"]) == (32, 1)
-    assert (made.counts["executors"], len(before["executors"])) == (2, 1), "one drains"
-    done = empty.restore(cluster)
-    assert done.returncode == 0, done.stderr
+    backup = cluster.back_up()
+    assert (backup.counts["tasks"], backup.counts["problems"]) == (32, 1)
+    assert (backup.counts["executors"], len(before["executors"])) == (2, 1), "one drains"
+    result = empty.restore(cluster)
+    assert result.returncode == 0, result.stderr
     assert everything(empty) == before
     # Its indexes are there before a judicator starts, but for those by which MongoDB removes old documents.
     for name, models in indexes.INDEXES.items():
-        lasting = {one.document["name"] for one in models if "expireAfterSeconds" not in one.document}
+        lasting = {model.document["name"] for model in models if "expireAfterSeconds" not in model.document}
         assert set(empty.world.db[name].index_information()) - {"_id_"} == lasting
     # And it is a cluster: verdicts are read, the blob is whole, what waited is handed out.
     empty.world.judicator()
     people, executor = empty.world.client(timeout=60), empty.world.executor("e9", slots=2, languages=("java",))
     tasks = people.call("search", m.SearchRequest(limit=100), m.SearchReply).tasks
-    assert [one.verdict for one in tasks].count(m.Verdict.AC) == 31
-    assert [one.submission.language for one in executor.report().add] == ["java"]
-    figure(f"backup of {made.blobs} blobs and {sum(made.counts.values())} documents: {made.added} bytes")
+    assert [task.verdict for task in tasks].count(m.Verdict.AC) == 31
+    assert [assignment.submission.language for assignment in executor.report().add] == ["java"]
+    figure(f"backup of {backup.blobs} blobs and {sum(backup.counts.values())} documents: {backup.added} bytes")
 
 
 def test_what_comes_while_a_backup_is_made_is_in_this_one_or_the_next(
@@ -156,7 +158,7 @@ def test_what_comes_while_a_backup_is_made_is_in_this_one_or_the_next(
     ids: list[str] = []
     hold: list[bool] = []
 
-    def more(*_: object) -> None:
+    def submit(*_: object) -> None:
         # After the documents were read, and before their late blobs are: what comes now belongs to the next backup.
         if not hold:
             hold.append(True)
@@ -164,7 +166,7 @@ def test_what_comes_while_a_backup_is_made_is_in_this_one_or_the_next(
             ids.append(people.call("add", source(tests=[m.Test(name="1", input_blob=blob)]), m.AddReply).task.id)
 
     with monkeypatch.context() as patch:
-        patch.setattr(dumping.failpoint, "hit", more)
+        patch.setattr(dumping.failpoint, "hit", submit)
         first = cluster.back_up()
     second = cluster.back_up()
     assert ids and first.counts["tasks"] in {32, 33}
@@ -196,34 +198,34 @@ def test_the_second_backup_is_cheap_and_old_ones_go(cluster: Cluster) -> None:
     second = cluster.back_up()
     assert second.added < first.added / 20
     third = cluster.back_up(keep=KeepSection(last=1, daily=0, weekly=0, monthly=0))
-    found = Repository(cluster.directory / "backups")
-    assert found.ids() == [third.id]
-    found.check(third)
-    done = cluster.run("check", str(found.root), "--key", "-")
-    assert done.returncode == 0 and "pieces open" in done.stdout
+    repository = Repository(cluster.directory / "backups")
+    assert repository.ids() == [third.id]
+    repository.check(third)
+    result = cluster.run("check", str(repository.root), "--key", "-")
+    assert result.returncode == 0 and "pieces open" in result.stdout
 
 
 def test_a_cluster_with_data_is_refused_and_left_alone(cluster: Cluster) -> None:
     cluster.back_up()
     before = everything(cluster)["tasks"]
-    for more in (("--plan",), ()):
-        done = cluster.restore(cluster, *more)
-        assert done.returncode == 3 and done.stdout == ""
+    for options in (("--plan",), ()):
+        result = cluster.restore(cluster, *options)
+        assert result.returncode == 3 and result.stdout == ""
         assert (
-            done.stderr.startswith("this cluster is not empty (1 manifests, 1 problems, 32 tasks)")
-            and "\n" not in done.stderr[:-1]
+            result.stderr.startswith("this cluster is not empty (1 manifests, 1 problems, 32 tasks)")
+            and "\n" not in result.stderr[:-1]
         )
     assert everything(cluster)["tasks"] == before
 
 
 def test_what_verify_hands_in_does_not_make_a_cluster_full(cluster: Cluster, empty: Cluster) -> None:
-    made = cluster.back_up()
+    backup = cluster.back_up()
     empty.world.judicator()
     people = empty.world.client(timeout=60)
     people.call("add", source(user="admin", idempotency_key="verify.yml/g1/1"), m.AddReply)
     stopped(empty)
-    done = empty.restore(cluster, "--plan")
-    assert done.returncode == 0 and done.stdout.startswith(f"restores {made.id}: cluster 'judge' as of 20")
+    result = empty.restore(cluster, "--plan")
+    assert result.returncode == 0 and result.stdout.startswith(f"restores {backup.id}: cluster 'judge' as of 20")
     assert empty.restore(cluster).returncode == 0
     assert empty.world.db.tasks.count_documents({}) == 32
 
@@ -232,66 +234,69 @@ def test_a_restore_that_is_killed_is_gone_on_with(
     cluster: Cluster, empty: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = stopped(cluster)
-    made = cluster.back_up()
+    backup = cluster.back_up()
     for place in ("restore.begun", "restore.piece", "restore.blob", "restore.compared"):
-        assert empty.restore(cluster, "--id", made.id, failpoint=place).returncode == -signal.SIGKILL
+        assert empty.restore(cluster, "--id", backup.id, failpoint=place).returncode == -signal.SIGKILL
     later = cluster.back_up()
     refused = empty.restore(cluster, "--id", later.id)
-    assert refused.returncode == 3 and f"a restore of backup {made.id} was begun" in refused.stderr
+    assert refused.returncode == 3 and f"a restore of backup {backup.id} was begun" in refused.stderr
     # A host was started anew meanwhile, and boot knows of no hold any more: its judicator leaves the data alone.
-    with pytest.raises(RefusedError, match=f"backup {made.id} is being restored; back up when that is over"):
+    with pytest.raises(RefusedError, match=f"backup {backup.id} is being restored; back up when that is over"):
         empty.back_up()
     early = Running(empty.world.config(), BATCH)
-    wait_for(lambda: f"backup {made.id} is being restored" in caplog.text, what="the judicator's word")
+    wait_for(lambda: f"backup {backup.id} is being restored" in caplog.text, what="the judicator's word")
     assert not early.judicator.dispatcher.ready and not early.judicator.lead.leading
     early.stop()
-    done = empty.restore(cluster, "--id", made.id)
-    assert done.returncode == 0 and done.stdout.startswith("goes on with")
+    result = empty.restore(cluster, "--id", backup.id)
+    assert result.returncode == 0 and result.stdout.startswith("goes on with")
     assert everything(empty) == before
     # Judicators run again, and the playbook is cut off: the same call is no second restore.
     empty.world.judicator()
     people = empty.world.client(timeout=60)
     people.call("add", source(), m.AddReply)
-    assert empty.restore(cluster, "--id", made.id).returncode == 0
+    assert empty.restore(cluster, "--id", backup.id).returncode == 0
     assert empty.world.db.tasks.count_documents({}) == 33
-    assert empty.restore(cluster, "--id", made.id, "--finish").returncode == 0
-    done = empty.restore(cluster, "--id", made.id)
-    assert (done.returncode, done.stdout.partition(" 20")[0]) == (0, "has restored already")
+    assert empty.restore(cluster, "--id", backup.id, "--finish").returncode == 0
+    result = empty.restore(cluster, "--id", backup.id)
+    assert (result.returncode, result.stdout.partition(" 20")[0]) == (0, "has restored already")
     assert empty.world.db.tasks.count_documents({}) == 33
     assert "33 tasks), and a restore would mix" in empty.restore(cluster, "--id", later.id).stderr
 
 
 def test_a_backup_that_cannot_be_used_leaves_an_empty_cluster_empty(cluster: Cluster, empty: Cluster) -> None:
-    made = cluster.back_up()
-    found = Repository(cluster.directory / "backups")
-    packs = sorted(found.packs.glob("*/*"), key=lambda path: path.stat().st_size)
-    whole = {path: path.read_bytes() for path in [*packs, found.backups / f"{made.id}.json"]}
-    manifest, largest = found.backups / f"{made.id}.json", packs[-1]
-    middle = len(whole[largest]) // 2
-    altered = whole[largest][:middle] + bytes([whole[largest][middle] ^ 1]) + whole[largest][middle + 1 :]
-    later = dataclasses.replace(made, versions={**made.versions, "judge": "99.0.0"}).signed(KEY.host_key())
-    poorer = dataclasses.replace(made, packs={largest.name: 1}).signed(KEY.host_key())
-    for path, content, told in (
-        (largest, whole[largest][:middle], "is damaged; copy it again"),
+    backup = cluster.back_up()
+    repository = Repository(cluster.directory / "backups")
+    packs = sorted(repository.packs.glob("*/*"), key=lambda path: path.stat().st_size)
+    contents = {path: path.read_bytes() for path in [*packs, repository.backups / f"{backup.id}.json"]}
+    manifest, largest = repository.backups / f"{backup.id}.json", packs[-1]
+    middle = len(contents[largest]) // 2
+    altered = contents[largest][:middle] + bytes([contents[largest][middle] ^ 1]) + contents[largest][middle + 1 :]
+    later = dataclasses.replace(backup, versions={**backup.versions, "judge": "99.0.0"}).signed(KEY.host_key())
+    poorer = dataclasses.replace(backup, packs={largest.name: 1}).signed(KEY.host_key())
+    for path, content, sentence in (
+        (largest, contents[largest][:middle], "is damaged; copy it again"),
         (largest, altered, "is damaged; copy it again"),
         (largest, b"", "is damaged; copy it again"),
         (largest, None, "is missing, and backup"),
-        (manifest, whole[manifest].replace(b'"counts"', b'"Counts"'), "is not the manifest of a backup"),
-        (manifest, whole[manifest].replace(b'"j1"', b'"j2"'), "or has been changed; nothing of it is used"),
-        (manifest, whole[manifest][:-40], "is not the manifest of a backup"),
+        (manifest, contents[manifest].replace(b'"counts"', b'"Counts"'), "is not the manifest of a backup"),
+        (manifest, contents[manifest].replace(b'"j1"', b'"j2"'), "or has been changed; nothing of it is used"),
+        (manifest, contents[manifest][:-40], "is not the manifest of a backup"),
         (manifest, b"\xff\xfe" * 99, "is not the manifest of a backup"),
         (manifest, later.text().encode(), "was made by Judge 99.0.0"),
         (manifest, poorer.text().encode(), "is in no pack of this backup"),
     ):
         path.unlink() if content is None else path.write_bytes(content)
-        done = empty.restore(cluster)
-        assert done.returncode in {1, 3} and done.stdout == "" and done.stderr.count("\n") == 1, done.stderr
-        assert told in done.stderr
+        result = empty.restore(cluster)
+        assert result.returncode in {1, 3} and result.stdout == "" and result.stderr.count("\n") == 1, result.stderr
+        assert sentence in result.stderr
         assert empty.world.db.list_collection_names() == []
-        path.write_bytes(whole[path])
-    for key, told in ((OperatorKey.new().text(), "was not written with this key"), ("x", "is not the operator's key")):
-        done = empty.restore(cluster, key=key)
-        assert done.returncode in {1, 2} and told in done.stderr and done.stderr.count("\n") == 1
+        path.write_bytes(contents[path])
+    for key, sentence in (
+        (OperatorKey.new().text(), "was not written with this key"),
+        ("x", "is not the operator's key"),
+    ):
+        result = empty.restore(cluster, key=key)
+        assert result.returncode in {1, 2} and sentence in result.stderr and result.stderr.count("\n") == 1
     assert empty.world.db.list_collection_names() == []
     assert empty.restore(cluster).returncode == 0
 
@@ -301,9 +306,9 @@ def test_every_collection_is_backed_up_but_for_sessions(cluster: Cluster, empty:
     db = cluster.world.db
     db.sessions.insert_one({"_id": "s", "user": "u"})
     db.of_a_later_release.insert_one({"_id": "of_a_later_release", "x": [1, 2.5, None]})
-    made = cluster.back_up()
-    assert made.counts["of_a_later_release"] == 1 and "sessions" not in made.counts
-    assert not {"fs.files", "audit", "meta", "usage"} - made.counts.keys()
+    backup = cluster.back_up()
+    assert backup.counts["of_a_later_release"] == 1 and "sessions" not in backup.counts
+    assert not {"fs.files", "audit", "meta", "usage"} - backup.counts.keys()
     assert empty.restore(cluster).returncode == 0
     assert empty.world.db.of_a_later_release.find_one() == {"_id": "of_a_later_release", "x": [1, 2.5, None]}
     empty.world.raw.drop_database(empty.name)
@@ -320,7 +325,7 @@ def test_a_disk_without_room_is_named_before(
     config.write_text(yaml.safe_dump(fields))
     assert main(["room", "1", "--config", str(config)]) == 0
     assert main(["room", str(1 << 60), "--config", str(config)]) == 3
-    assert f"{tmp_path} has " in (told := capsys.readouterr().err) and told.count("\n") == 1
+    assert f"{tmp_path} has " in (error := capsys.readouterr().err) and error.count("\n") == 1
 
 
 def test_a_backup_that_is_killed_leaves_none_and_the_next_is_whole(cluster: Cluster, empty: Cluster) -> None:
@@ -330,8 +335,8 @@ def test_a_backup_that_is_killed_leaves_none_and_the_next_is_whole(cluster: Clus
     for place in ("backup.blobs", "backup.documents", "file.written"):
         assert cluster.run("write", "--config", str(config), failpoint=place).returncode == -signal.SIGKILL
         assert Repository(cluster.directory / "backups").ids() == []
-    done = cluster.run("write", "--config", str(config))
-    assert done.returncode == 0, done.stderr
+    result = cluster.run("write", "--config", str(config))
+    assert result.returncode == 0, result.stderr
     assert empty.restore(cluster).returncode == 0
     assert everything(empty) == before
 
@@ -342,8 +347,8 @@ def test_a_damaged_blob_stops_nothing_but_is_told(cluster: Cluster) -> None:
     cluster.world.db["fs.chunks"].update_one({"files_id": file["_id"]}, {"$set": {"data": b"other"}})
     with pytest.raises(JudgeError, match=f"1 blobs that are damaged in the database itself, {file['filename']}"):
         cluster.back_up()
-    made = Repository(cluster.directory / "backups").manifest("latest", KEY.host_key())
-    assert made.damaged == [file["filename"]]
+    backup = Repository(cluster.directory / "backups").manifest("latest", KEY.host_key())
+    assert backup.damaged == [file["filename"]]
 
 
 def test_a_blob_that_vanishes_in_between_takes_another_moment(
@@ -364,9 +369,9 @@ def test_a_blob_that_vanishes_in_between_takes_another_moment(
             db["fs.chunks"].delete_many({"files_id": file["_id"]})
 
     monkeypatch.setattr(dumping.failpoint, "hit", vanish)
-    made = cluster.back_up()
+    backup = cluster.back_up()
     assert passed.count("backup.documents") == 2
-    assert made.damaged == []
+    assert backup.damaged == []
 
 
 def test_without_a_database_one_sentence_is_said(
@@ -379,5 +384,5 @@ def test_without_a_database_one_sentence_is_said(
     backup.write_text(yaml.safe_dump(cluster.config().model_dump(mode="json")))
     monkeypatch.setattr(dumping, "PATIENCE", 0.5)
     assert main(["write", "--config", str(backup)]) == 1
-    told = capsys.readouterr().err
-    assert told.startswith("MongoDB does not serve this call now") and told.count("\n") == 1
+    error = capsys.readouterr().err
+    assert error.startswith("MongoDB does not serve this call now") and error.count("\n") == 1

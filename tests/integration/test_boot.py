@@ -20,9 +20,9 @@ from tests.support.servers import wait_for
 
 @pytest.fixture
 def harness(tmp_path):
-    found = BootHarness(tmp_path)
-    yield found
-    found.close()
+    harness = BootHarness(tmp_path)
+    yield harness
+    harness.close()
 
 
 def test_starts_in_order_and_stops_in_reverse(harness):
@@ -361,8 +361,8 @@ def test_a_slow_system_is_not_taken_for_a_service_that_does_not_serve(harness, m
     harness.service("one", serving="http", control={"delay": 0.5}, serving_timeout=3, serving_failures=1)
     harness.start()
     harness.wait_states(one="RUNNING")
-    seen = harness.output.count("a slow look")
-    wait_for(lambda: harness.output.count("a slow look") >= seen + 2, what="two more looks")
+    looks = harness.output.count("a slow look")
+    wait_for(lambda: harness.output.count("a slow look") >= looks + 2, what="two more looks")
     assert "did not answer" not in harness.output
     assert len(harness.starts("one")) == 1
 

@@ -22,15 +22,15 @@ from tests.support.servers import wait_for
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory, etcd_endpoint, mongod_address):
-    with telling(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as one:
-        yield one
+    with telling(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as world:
+        yield world
 
 
 @pytest.fixture(scope="module")
 def executor(world):
-    one = world.executor(slots=8)
-    one.report(vacant=0)
-    return one
+    executor = world.executor(slots=8)
+    executor.report(vacant=0)
+    return executor
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def people(world):
     return world.client(timeout=30.0)
 
 
-def told(url):
+def callback(url):
     return {"told": {"callback_url": url}}
 
 
@@ -54,22 +54,22 @@ def hurry(world):
 
 
 def test_an_end_is_told_once_whatever_a_rejudging_says(world, people, executor, receiver):
-    (task,) = judge(people, executor, "WA", **told(receiver.url))
+    (task,) = judge(people, executor, "WA", **callback(receiver.url))
     wait_for(lambda: not due(world), what="the callback")
     rejudging = start(people, ids=[task])
     rejudge(executor, {"int main(){} // 0": "AC"})
     wait_for(lambda: show(people, rejudging.id).state == "finished", what="a finished rejudging")
     act(people, "apply", rejudging.id)
-    (other,) = judge(people, executor, "AC", **told(receiver.url))
+    (newer,) = judge(people, executor, "AC", **callback(receiver.url))
     wait_for(lambda: not due(world), what="the other callback")
-    assert [(one.told["token"], one.told["status"]["id"]) for one in receiver.got] == [
+    assert [(call.told["token"], call.told["status"]["id"]) for call in receiver.got] == [
         (token_of(task), 4),
-        (token_of(other), 3),
+        (token_of(newer), 3),
     ]
 
 
 def test_what_waits_is_not_called(world, people, executor, receiver):
-    task = people.call("add", source(**told(receiver.url)), m.AddReply).task.id
+    task = people.call("add", source(**callback(receiver.url)), m.AddReply).task.id
     (assignment,) = executor.report(vacant=1).add
     assert assignment.submission.told == {}, "executors need no address"
     assert len(due(world)) == 1 and not receiver.got
@@ -81,7 +81,7 @@ def test_what_waits_is_not_called(world, people, executor, receiver):
 
 def test_errors_are_tried_again_by_whoever_leads(world, people, executor, receiver):
     receiver.answer = lambda number, _: (503, {"Retry-After": "3600" if number == 1 else "1"}) if number < 3 else 200
-    judge(people, executor, "AC", **told(receiver.url))
+    judge(people, executor, "AC", **callback(receiver.url))
     wait_for(lambda: receiver.got and due(world)[0]["callback_tries"] == 1, what="the first try")
     first = world.judicators[0]
     second = world.judicator("j2", **HOOKS)
@@ -93,8 +93,8 @@ def test_errors_are_tried_again_by_whoever_leads(world, people, executor, receiv
         return not due(world)
 
     wait_for(over, what="the callback")
-    assert [one.status for one in receiver.got] == [503, 503, 200]
-    assert len({one.body for one in receiver.got}) == 1
+    assert [call.status for call in receiver.got] == [503, 503, 200]
+    assert len({call.body for call in receiver.got}) == 1
     assert "callback_tries" not in world.db.tasks.find_one({"done": True}, sort=[("_id", -1)])
 
 
@@ -102,39 +102,39 @@ def test_errors_are_tried_again_by_whoever_leads(world, people, executor, receiv
 def test_users_with_many_names_of_a_slow_receiver_keep_nobody_waiting(world, people, executor, receiver, users):
     """Of a user's calls so many are under way at once, whatever hosts they go to; others are told meanwhile."""
     with socket.create_server(("", 0), backlog=64) as slow:
-        held: list[socket.socket] = []
+        connections: list[socket.socket] = []
 
         def hold() -> None:
             with contextlib.suppress(OSError):
                 while True:
-                    held.append(slow.accept()[0])
+                    connections.append(slow.accept()[0])
 
         holding = threading.Thread(target=hold, daemon=True)
         holding.start()
         port = slow.getsockname()[1]
         for number in range(40 if users == 1 else 20 * users):
             url = f"http://127.0.{1 + number // users}.{number % 200 + 1}:{port}/"
-            judge(people, executor, "AC", user=f"eve{number % users}", **told(url))
-        least, most = {1: (16, 16), 2: (32, 32), 5: (50, 63)}[users]
-        wait_for(lambda: len(held) >= least, what="as many as are under way at once")
-        (task,) = judge(people, executor, "AC", user="bob", **told(receiver.url))
+            judge(people, executor, "AC", user=f"eve{number % users}", **callback(url))
+        fewest, limit = {1: (16, 16), 2: (32, 32), 5: (50, 63)}[users]
+        wait_for(lambda: len(connections) >= fewest, what="as many as are under way at once")
+        (task,) = judge(people, executor, "AC", user="bob", **callback(receiver.url))
         wait_for(lambda: receiver.got, what="the callback of somebody else")
         assert json.loads(receiver.got[0].body)["token"] == token_of(task)
-        assert least <= len(held) <= most, "all of the slow receiver's are held still"
+        assert fewest <= len(connections) <= limit, "all of the slow receiver's are held still"
         world.db.tasks.update_many({}, {"$unset": {"callback": ""}})
         slow.shutdown(socket.SHUT_RDWR)
-        for one in held:
-            one.close()
+        for connection in connections:
+            connection.close()
 
 
 def test_a_receiver_that_fails_is_called_for_one_submission_at_a_time(world, people, executor, receiver):
     """Nothing is written about the callbacks that wait for it, another user's at the same host goes out."""
-    receiver.answer = lambda _, got: 503 if got.path == "/dead" else 200
+    receiver.answer = lambda _, call: 503 if call.path == "/dead" else 200
     dead = receiver.url.replace("/hook", "/dead")
-    judge(people, executor, *["AC"] * 40, user="eve", **told(dead))
+    judge(people, executor, *["AC"] * 40, user="eve", **callback(dead))
     wait_for(lambda: len(receiver.got) >= 3, what="a few calls")
-    judge(people, executor, "AC", user="bob", **told(receiver.url))
-    wait_for(lambda: any(got.path == "/hook" for got in receiver.got), what="the other user's callback")
+    judge(people, executor, "AC", user="bob", **callback(receiver.url))
+    wait_for(lambda: any(call.path == "/hook" for call in receiver.got), what="the other user's callback")
     before, calls = world.db.command("serverStatus"), len(receiver.got)
     time.sleep(3)
     after = world.db.command("serverStatus")
@@ -156,9 +156,9 @@ def updates(status):
 
 def test_nobody_is_told_at_a_private_address(world, people, executor, receiver):
     with pytest.raises(FieldError) as refused:
-        people.call("add", source(**told("http://10.0.0.1/")), m.AddReply)
+        people.call("add", source(**callback("http://10.0.0.1/")), m.AddReply)
     assert refused.value.field == "callback_url"
-    (task,) = judge(people, executor, "AC", **told(f"http://localhost:{receiver.port}/"))
+    (task,) = judge(people, executor, "AC", **callback(f"http://localhost:{receiver.port}/"))
     wait_for(lambda: not due(world), what="a name of an allowed network")
     assert json.loads(receiver.got[0].body)["token"] == token_of(task)
 
@@ -176,17 +176,17 @@ def test_networks_of_webhooks_are_not_those_of_callbacks(tmp_path, etcd_endpoint
         world.judicator(**FAST, webhooks={"networks": ["127.0.0.0/8", "::1/128"]})
         people, executor = world.client(timeout=30.0), world.executor(slots=1)
         executor.report(vacant=0)
-        taken = 0
+        accepted_count = 0
         for host in SPELLINGS:
             with contextlib.suppress(FieldError):
-                judge(people, executor, "AC", **told(f"http://{host}:{receiver.port}/"))
-                taken += 1  # a name, or a spelling that the resolver reads: it is looked at when it is called
+                judge(people, executor, "AC", **callback(f"http://{host}:{receiver.port}/"))
+                accepted_count += 1  # a name, or a spelling that the resolver reads: it is looked at when it is called
         people.call("webhook_add", WebhookAdd(name="mine", url=receiver.url), WebhookAdded)
         people.call("webhook_ping", WebhookRef(name="mine"), Delivery)
         wait_for(lambda: receiver.got, what="the admin's call")
-        assert taken
+        assert accepted_count
         wait_for(lambda: all(doc.get("callback_tries") for doc in due(world)), what="a try of each")
-        assert {one.told["type"] for one in receiver.got} == {"ping"}
+        assert {call.told["type"] for call in receiver.got} == {"ping"}
     finally:
         world.close()
 
@@ -195,7 +195,7 @@ def test_what_a_name_stands_for_is_looked_at_when_it_is_called(tmp_path, etcd_en
     world = World(tmp_path, etcd_endpoint, mongod_address)
     try:
         world.judicator(**FAST)
-        judge(world.client(), world.executor(), "AC", **told(f"http://localhost:{receiver.port}/"))
+        judge(world.client(), world.executor(), "AC", **callback(f"http://localhost:{receiver.port}/"))
         wait_for(lambda: hurry(world) or due(world)[0].get("callback_tries", 0) >= 3, what="tries")
         assert not receiver.got
     finally:

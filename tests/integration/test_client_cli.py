@@ -48,13 +48,13 @@ class Person:
 
     def run(self, *words: str | Path, code: int = 0, stdin: str = "", **environ: str) -> str:
         """What a command prints; what it says on standard error, if it is to fail."""
-        done = subprocess.run(
+        result = subprocess.run(
             self.command(*words), cwd=self.folder, env=self.environ | environ, input=stdin, capture_output=True,
             text=True, check=False, timeout=100,
         )  # fmt: skip
-        assert done.returncode == code, (done.stdout, done.stderr)
-        assert "Traceback" not in done.stderr
-        return done.stdout or done.stderr
+        assert result.returncode == code, (result.stdout, result.stderr)
+        assert "Traceback" not in result.stderr
+        return result.stdout or result.stderr
 
     def submit(self, name: str, source: str, *words: str, code: int = 0) -> str:
         path = self.folder / name
@@ -66,10 +66,10 @@ class Person:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     need_sandbox()
-    with running(tmp_path_factory.mktemp("cluster") / "up") as one:
-        judgectl(one, "problem", "import", "--visible", HELLO)
-        judgectl(one, "user", "add", "ada")
-        yield one
+    with running(tmp_path_factory.mktemp("cluster") / "up") as cluster:
+        judgectl(cluster, "problem", "import", "--visible", HELLO)
+        judgectl(cluster, "user", "add", "ada")
+        yield cluster
 
 
 @pytest.fixture(scope="module")
@@ -77,10 +77,10 @@ def person(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Person
     """Somebody who has logged in and downloaded a problem."""
     server = yaml.safe_load((cluster.directory / "client.yml").read_text())["server"]
     token = judgectl(cluster, "token", "create", "--user", "ada", "--scope", "submit").stdout.strip()
-    one = Person(tmp_path_factory.mktemp("person"), server, token)
-    assert f"logged in at {server} as ada" in one.run("login", server, stdin=f"{token}\n")
-    assert one.run("download", "hello") == "hello written\n"
-    return one
+    person = Person(tmp_path_factory.mktemp("person"), server, token)
+    assert f"logged in at {server} as ada" in person.run("login", server, stdin=f"{token}\n")
+    assert person.run("download", "hello") == "hello written\n"
+    return person
 
 
 @pytest.fixture
@@ -138,15 +138,15 @@ def test_a_program_of_several_files_with_a_judge_toml(person: Person) -> None:
     (folder / "notes.txt").write_text("not submitted")
     task = json.loads(person.submit("several/b.py", "import a\n", str(folder / "a.py"), "-o", "json"))
     assert [file["name"] for file in task["submission"]["files"]] == ["b.py", "a.py"]
-    done = subprocess.run(
+    result = subprocess.run(
         person.command("submit", "-o", "json"), cwd=folder, env=person.environ, capture_output=True, check=True
     )
-    assert [file["name"] for file in json.loads(done.stdout)["submission"]["files"]] == ["a.py", "b.py"]
+    assert [file["name"] for file in json.loads(result.stdout)["submission"]["files"]] == ["a.py", "b.py"]
 
 
 def test_refusals_of_the_gateway_are_sentences(person: Person) -> None:
-    said = person.run("list", code=2, JUDGE_SERVER=person.server, JUDGE_TOKEN="nobody")
-    assert said.startswith("judge-cli: ") and said.count("\n") == 1 and "token" in said
+    error = person.run("list", code=2, JUDGE_SERVER=person.server, JUDGE_TOKEN="nobody")
+    assert error.startswith("judge-cli: ") and error.count("\n") == 1 and "token" in error
     assert person.submit("x.py", "", "-p", "absent", code=2).startswith("judge-cli: ")
     assert "no problem is called like the file or its folder" in person.submit("y.py", "", code=2)
     assert "there is no problem 'absent'" in person.run("download", "absent", code=2)
@@ -156,21 +156,21 @@ def test_refusals_of_the_gateway_are_sentences(person: Person) -> None:
 @pytest.mark.usefixtures("drained")
 def test_judging_continues_after_ctrl_c(cluster: Cluster, person: Person) -> None:
     task = person.submit("hello/mine.py", RIGHT, "--no-wait").strip()
-    ours, theirs = pty.openpty()
+    near, theirs = pty.openpty()
     following = subprocess.Popen(
         person.command("follow", task), env=person.environ, stdout=subprocess.DEVNULL, stderr=theirs
     )
     os.close(theirs)
-    said = b""
-    with io.FileIO(ours) as terminal:
-        while b"pending" not in said:
-            said += terminal.read(1000)
+    output = b""
+    with io.FileIO(near) as terminal:
+        while b"pending" not in output:
+            output += terminal.read(1000)
         following.send_signal(signal.SIGINT)
         assert following.wait(timeout=60) == 130
         with contextlib.suppress(OSError):  # the terminal's other end is closed
             while piece := terminal.read(1000):
-                said += piece
-    assert f"judging goes on without you; look with: judge-cli follow {task}" in said.decode()
+                output += piece
+    assert f"judging goes on without you; look with: judge-cli follow {task}" in output.decode()
     judgectl(cluster, "resume", EXECUTOR)
     assert person.run("follow", task).startswith(f"AC  {task}")
 
@@ -261,31 +261,31 @@ def test_competitive_companion_posts_a_problem_from_this_machine_only(person: Pe
 
 def pythons() -> dict[str, str]:
     """An interpreter of each version from 3.10 on that this machine has."""
-    found = {}
+    interpreters = {}
     folders = [Path("/usr/bin"), Path("/usr/local/bin"), *Path.home().glob(".pyenv/versions/3.*/bin")]
     for path in [Path(sys.executable), *(path for folder in folders for path in sorted(folder.glob("python3.[0-9]*")))]:
         match = re.fullmatch(r"python3\.(\d+)", path.resolve().name)
         if match and int(match[1]) >= 10:
-            found.setdefault(match[0], str(path.resolve()))
-    return found
+            interpreters.setdefault(match[0], str(path.resolve()))
+    return interpreters
 
 
 def test_the_single_file_runs_on_every_python_here(person: Person) -> None:
     assert pythons()
     for interpreter in pythons().values():
         command = [interpreter, *person.command("problems")[1:]]
-        done = subprocess.run(command, env=person.environ, capture_output=True, text=True, check=True)
-        assert "Hello, everybody" in done.stdout, interpreter
+        result = subprocess.run(command, env=person.environ, capture_output=True, text=True, check=True)
+        assert "Hello, everybody" in result.stdout, interpreter
 
 
 def test_the_wheel_needs_nothing_else(person: Person, tmp_path: Path) -> None:
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     wheel = [*pip, "wheel", "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", tmp_path]
     subprocess.run([*wheel, ROOT / "clients/cli"], check=True, capture_output=True)
-    (made,) = tmp_path.glob("judge_cli-*-py3-none-any.whl")
+    (package,) = tmp_path.glob("judge_cli-*-py3-none-any.whl")
     venv.create(tmp_path / "venv", with_pip=False)
-    install = [*pip, "--python", tmp_path / "venv/bin/python", "install", "--no-index", made]
+    install = [*pip, "--python", tmp_path / "venv/bin/python", "install", "--no-index", package]
     subprocess.run(install, check=True, capture_output=True)
     command = [tmp_path / "venv/bin/judge-cli", "problems"]
-    done = subprocess.run(command, env=person.environ, capture_output=True, text=True, check=True)
-    assert "Hello, everybody" in done.stdout
+    result = subprocess.run(command, env=person.environ, capture_output=True, text=True, check=True)
+    assert "Hello, everybody" in result.stdout

@@ -31,17 +31,17 @@ CLIENT = ROOT / "clients/python"
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     need_sandbox()
-    with running(tmp_path_factory.mktemp("cluster") / "up") as one:
-        judgectl(one, "problem", "import", "--visible", ROOT / "examples/problems/hello")
-        yield one
+    with running(tmp_path_factory.mktemp("cluster") / "up") as cluster:
+        judgectl(cluster, "problem", "import", "--visible", ROOT / "examples/problems/hello")
+        yield cluster
 
 
 @pytest.fixture(scope="module")
 def access(cluster: Cluster) -> dict[str, str]:
     """What a client finds in its environment."""
-    known = yaml.safe_load((cluster.directory / "client.yml").read_text())
+    context = yaml.safe_load((cluster.directory / "client.yml").read_text())
     token = (cluster.directory / "admin.token").read_text().strip()
-    return {"JUDGE": known["server"], "TOKEN": token, "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
+    return {"JUDGE": context["server"], "TOKEN": token, "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
 
 
 # --- the cookbook ----------------------------------------------------------------------------------------------
@@ -50,9 +50,9 @@ def access(cluster: Cluster) -> dict[str, str]:
 def recipes() -> list[tuple[str, str, str | None]]:
     """(title, commands, what they print) of each block of commands."""
     text = (ROOT / "docs/cookbook.md").read_text()
-    found = re.findall(r"^## (.*?)$|^```sh\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", text, re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^## (.*?)$|^```sh\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", text, re.MULTILINE | re.DOTALL)
     title, several = "", []
-    for heading, commands, prints in found:
+    for heading, commands, prints in blocks:
         title = heading or title
         if commands and "TOKEN=…" not in commands:
             several.append((title, commands, prints or None))
@@ -70,15 +70,15 @@ def test_every_command_of_the_cookbook_does_what_it_says(access: dict[str, str],
     for place, (_, commands, _) in enumerate(recipes()):
         script += f"{{\n{commands}}} > out.{place}\n"
     shell = ["bash", "-c", script]
-    done = subprocess.run(shell, env=access, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=200)
+    result = subprocess.run(shell, env=access, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=200)
     for place, (title, _, prints) in enumerate(recipes()):
         out = tmp_path / f"out.{place}"
-        assert out.exists(), (title, done.stderr)
+        assert out.exists(), (title, result.stderr)
         if prints is not None:
             lines = [line for line in out.read_text().splitlines() if line]
             pattern = re.escape(prints.strip()).replace("…", ".+")
-            assert re.fullmatch(pattern, "\n".join(lines)), (title, lines, done.stderr)
-    assert done.returncode == 0, done.stderr
+            assert re.fullmatch(pattern, "\n".join(lines)), (title, lines, result.stderr)
+    assert result.returncode == 0, result.stderr
 
 
 # --- the collection for Postman --------------------------------------------------------------------------------
@@ -117,20 +117,20 @@ def test_the_collection_runs_as_it_stands(cluster: Cluster, access: dict[str, st
 # --- the Python client -----------------------------------------------------------------------------------------
 
 
-def wheels_of(name: str, target: Path, done: set[str]) -> None:
+def wheels_of(name: str, target: Path, copied: set[str]) -> None:
     """Copy an installed package, and what it says that it needs, into another place."""
-    if name.lower() in done:
+    if name.lower() in copied:
         return
-    done.add(name.lower())
+    copied.add(name.lower())
     package = importlib.metadata.distribution(name)
     for file in package.files or []:
         if ".." not in file.parts:
             place = target / file
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(file.locate(), place)
-    for one in map(Requirement, package.requires or []):
-        if one.marker is None or one.marker.evaluate({"extra": ""}):
-            wheels_of(one.name, target, done)
+    for requirement in map(Requirement, package.requires or []):
+        if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+            wheels_of(requirement.name, target, copied)
 
 
 @pytest.fixture(scope="module")
@@ -140,17 +140,17 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     wheel = [*pip, "wheel", "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", room, CLIENT]
     subprocess.run(wheel, check=True, capture_output=True)
-    (made,) = room.glob("judge_client-*.whl")
+    (package,) = room.glob("judge_client-*.whl")
     venv.create(room / "venv", with_pip=False)
     interpreter = room / "venv/bin/python"
-    install = [*pip, "--python", interpreter, "install", "--no-deps", "--no-index", made]
+    install = [*pip, "--python", interpreter, "install", "--no-deps", "--no-index", package]
     subprocess.run(install, check=True, capture_output=True)
-    asked = (
+    query = (
         "import importlib.metadata as m, sysconfig; print(sysconfig.get_path('purelib'), *m.requires('judge-client'))"
     )
-    told = subprocess.run([interpreter, "-c", asked], check=True, capture_output=True, text=True).stdout.split()
-    for needed in told[1:]:
-        wheels_of(Requirement(needed).name, Path(told[0]), set())
+    answer = subprocess.run([interpreter, "-c", query], check=True, capture_output=True, text=True).stdout.split()
+    for needed in answer[1:]:
+        wheels_of(Requirement(needed).name, Path(answer[0]), set())
     return interpreter
 
 
@@ -224,12 +224,12 @@ asyncio.run(main())
 
 @pytest.mark.parametrize("program", [SYNC, ASYNC], ids=["sync", "async"])
 def test_the_client_from_its_wheel_alone(python: Path, access: dict[str, str], program: str) -> None:
-    done = subprocess.run(
+    result = subprocess.run(
         [python, "-I", "-c", program], env=access, capture_output=True, text=True, check=False, timeout=200
     )
-    assert (done.returncode, done.stdout.strip()) == (0, "good"), done.stderr
-    seen = subprocess.run(
+    assert (result.returncode, result.stdout.strip()) == (0, "good"), result.stderr
+    installed = subprocess.run(
         [python, "-I", "-c", "import importlib.metadata as m; print(*[one.name for one in m.distributions()])"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert "judge" not in seen.stdout.split(), "the client needs nothing of the cluster"
+    assert "judge" not in installed.stdout.split(), "the client needs nothing of the cluster"

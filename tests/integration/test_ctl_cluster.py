@@ -24,15 +24,15 @@ HELLO = ROOT / "examples/problems/hello/submissions"
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with running(tmp_path_factory.mktemp("ctl") / "cluster", "--slots", "2") as found:
-        yield found
-    assert processes_of(str(found.directory)) == {}
+    with running(tmp_path_factory.mktemp("ctl") / "cluster", "--slots", "2") as cluster:
+        yield cluster
+    assert processes_of(str(cluster.directory)) == {}
 
 
 def ctl(cluster: Cluster, *arguments: str, stdin: str = "", code: int = 0) -> str:
     """Run judgectl; returns stdout (stderr when it was to fail with 1 or 2)."""
-    done = judgectl(cluster, *arguments, stdin=stdin, code=code)
-    return done.stderr if code in {1, 2} and not done.stdout else done.stdout
+    result = judgectl(cluster, *arguments, stdin=stdin, code=code)
+    return result.stderr if code in {1, 2} and not result.stdout else result.stdout
 
 
 def ctl_json(cluster: Cluster, *arguments: str, stdin: str = "", code: int = 0) -> Any:
@@ -72,12 +72,12 @@ def test_a_problem_is_hidden_published_and_given_owners(cluster: Cluster, tmp_pa
     publish = ["problem", "publish", "first", "second", "--group", "cs101", "--from", "2100-01-31T09:00"]
     assert "groups cs101; from 2100-01-31 09:00 UTC" in ctl(cluster, *publish)
     ctl(cluster, "problem", "owners", "first", "ada", "bob")
-    shown = ctl_json(cluster, "problem", "show", "first")
-    assert shown["visibility"] == {"everyone": False, "groups": ["cs101"], "since": "2100-01-31T09:00:00Z"}
-    assert shown["owners"] == ["ada", "bob"]
+    problem = ctl_json(cluster, "problem", "show", "first")
+    assert problem["visibility"] == {"everyone": False, "groups": ["cs101"], "since": "2100-01-31T09:00:00Z"}
+    assert problem["owners"] == ["ada", "bob"]
     assert "ada, bob" in ctl(cluster, "problem", "show", "first")
     again = ctl_json(cluster, "problem", "import", str(tmp_path / "first"))[0]
-    assert (again["visibility"], again["owners"]) == (shown["visibility"], shown["owners"])
+    assert (again["visibility"], again["owners"]) == (problem["visibility"], problem["owners"])
     assert ctl_json(cluster, "problem", "owners", "first")[0]["owners"] == []
     ctl(cluster, "problem", "publish", "first")
     hidden = ctl_json(cluster, "problem", "hide", "second")[0]
@@ -133,8 +133,8 @@ def test_cancel_while_running(cluster: Cluster) -> None:
 
 
 def _sleepers() -> list[str]:
-    done = subprocess.run(["pgrep", "-x", "-f", "sleep 50"], capture_output=True, text=True, check=False)
-    return done.stdout.split()
+    result = subprocess.run(["pgrep", "-x", "-f", "sleep 50"], capture_output=True, text=True, check=False)
+    return result.stdout.split()
 
 
 def test_drain_and_resume(cluster: Cluster) -> None:
@@ -217,7 +217,7 @@ def test_a_wrong_folder_is_found_out(cluster: Cluster, tmp_path: Path) -> None:
 
 def on_terminal(cluster: Cluster, *arguments: str) -> str:
     """What a terminal gets from judgectl."""
-    done = subprocess.run(
+    result = subprocess.run(
         ["script", "-qec", shlex.join([f"{BIN}/judgectl", *arguments]), "/dev/null"],
         capture_output=True,
         text=True,
@@ -225,8 +225,8 @@ def on_terminal(cluster: Cluster, *arguments: str) -> str:
         env={**os.environ, "JUDGE_CONTEXT": str(cluster.directory / "client.yml"), "TERM": "xterm"},
         check=False,
     )
-    assert done.returncode == 0, done.stdout
-    return done.stdout
+    assert result.returncode == 0, result.stdout
+    return result.stdout
 
 
 def test_a_terminal_gets_a_live_table(cluster: Cluster) -> None:
@@ -240,8 +240,8 @@ def test_what_a_command_printed_is_exact_in_a_pipe_and_harmless_on_a_terminal(cl
         ctl(cluster, "get", task["id"]).partition("\n")[2] == "a\tb\x1b[31m\x1b]0;[/b]\a" + "7".rjust(300, "0") + "\n"
     )
     assert "[/b]" in ctl(cluster, "search"), "and a table shows the command as it is"
-    seen = on_terminal(cluster, "get", task["id"])
-    assert r"b\x1b[31m\x1b]0;[/b]" + "7".rjust(300, "0") in seen
+    output = on_terminal(cluster, "get", task["id"])
+    assert r"b\x1b[31m\x1b]0;[/b]" + "7".rjust(300, "0") in output
 
 
 # --- large blobs -----------------------------------------------------------------------------------------------
@@ -265,7 +265,7 @@ class Peaks:
     def __init__(self, cluster: Cluster) -> None:
         self.before = {}
         for pid, command in processes_of(str(cluster.directory)).items():
-            kind = next((one for one in ("judicator", "gateway", "executor") if one in command), None)
+            kind = next((name for name in ("judicator", "gateway", "executor") if name in command), None)
             if kind is not None:
                 Path(f"/proc/{pid}/clear_refs").write_text("5")
                 self.before[pid] = (kind, self._of(pid))
@@ -277,11 +277,11 @@ class Peaks:
 
     def grown(self) -> dict[str, int]:
         """Bytes by kind of daemon, of the process that grew the most."""
-        found: dict[str, int] = {}
+        growth: dict[str, int] = {}
         for pid, (kind, before) in self.before.items():
             if Path(f"/proc/{pid}").exists():
-                found[kind] = max(found.get(kind, 0), self._of(pid) - before)
-        return found
+                growth[kind] = max(growth.get(kind, 0), self._of(pid) - before)
+        return growth
 
 
 def test_a_large_file_passes_through_all_without_being_in_memory(cluster: Cluster, tmp_path: Path) -> None:
@@ -291,10 +291,10 @@ def test_a_large_file_passes_through_all_without_being_in_memory(cluster: Cluste
     with (package / "data/secret/large.in").open("wb") as file:
         file.truncate(LARGE)
     shutil.copy(next((package / "data/secret").glob("*.ans")), package / "data/secret/large.ans")
-    least, peaks = measured(cluster, "whoami"), Peaks(cluster)
-    assert measured(cluster, "problem", "import", str(package)) < least + 64 * 1024**2
-    assert measured(cluster, "problem", "export", "large", str(tmp_path / "folder")) < least + 64 * 1024**2
-    assert measured(cluster, "problem", "export", "large", str(tmp_path / "large.zip")) < least + 64 * 1024**2
+    floor, peaks = measured(cluster, "whoami"), Peaks(cluster)
+    assert measured(cluster, "problem", "import", str(package)) < floor + 64 * 1024**2
+    assert measured(cluster, "problem", "export", "large", str(tmp_path / "folder")) < floor + 64 * 1024**2
+    assert measured(cluster, "problem", "export", "large", str(tmp_path / "large.zip")) < floor + 64 * 1024**2
     assert (tmp_path / "folder/data/secret/large.in").stat().st_size == LARGE
     assert all(grown < 64 * 1024**2 for grown in peaks.grown().values()), peaks.grown()
 
@@ -314,16 +314,16 @@ def test_webhooks(cluster: Cluster) -> None:
     assert "no public address" in ctl(cluster, "webhook", "add", "near", "http://10.1.2.3:1/", code=2)
     assert "submission.finished" in ctl(cluster, "webhook", "add", "b", "http://x.example/", "--event", "all", code=2)
     assert "board" in ctl(cluster, "webhook", "list")
-    made = ctl_json(cluster, "webhook", "ping", "board")
+    ping = ctl_json(cluster, "webhook", "ping", "board")
 
-    def shown() -> str:
+    def ping_text() -> str:
         """What is said of the ping; what ended shortly before may be told, too."""
-        told = ctl_json(cluster, "webhook", "deliveries", "--webhook", "board")["deliveries"]
-        (text,) = [one["text"] for one in told if one["id"] == made["id"]]
+        deliveries = ctl_json(cluster, "webhook", "deliveries", "--webhook", "board")["deliveries"]
+        (text,) = [delivery["text"] for delivery in deliveries if delivery["id"] == ping["id"]]
         return str(text)
 
-    wait_for(lambda: "stands for no address" in shown(), what="the first try")
-    assert "1 sent again" in ctl(cluster, "webhook", "resend", made["id"])
+    wait_for(lambda: "stands for no address" in ping_text(), what="the first try")
+    assert "1 sent again" in ctl(cluster, "webhook", "resend", ping["id"])
     assert "no delivery" in ctl(cluster, "webhook", "resend", "0" * 24, code=2)
     assert "give the ID" in ctl(cluster, "webhook", "resend", code=2)
     ctl(cluster, "webhook", "remove", "board")

@@ -17,8 +17,8 @@ FIRST, SECOND = "correct horse battery", "another good phrase"
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory, etcd_endpoint, mongod_address):
-    with patient_world(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as one:
-        yield one
+    with patient_world(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as world:
+        yield world
 
 
 @pytest.fixture(scope="module")
@@ -30,45 +30,45 @@ def gateway(world, tmp_path_factory):
         yield url, directory
 
 
-def ctl(gateway: tuple[str, Path], *arguments: str, token: str = ADMIN, said: str = "", code: int = 0) -> str:
+def ctl(gateway: tuple[str, Path], *arguments: str, token: str = ADMIN, stdin: str = "", code: int = 0) -> str:
     """What judgectl answers; its error when it is to fail."""
     url, directory = gateway
     (directory / "token").write_text(token)
     (directory / "token").chmod(0o600)
     context = directory / "client.yml"
     context.write_text(f"server: {url}\ntoken_file: token\n")
-    done = judgectl(context, *arguments, stdin=said, code=code)
-    return done.stderr if code else done.stdout
+    result = judgectl(context, *arguments, stdin=stdin, code=code)
+    return result.stderr if code else result.stdout
 
 
 def test_people_from_their_first_day_to_their_last(gateway, world) -> None:
     secrets = [FIRST, SECOND]
-    made = ctl(gateway, "user", "add", "ada", "-g", "cs101", "--per-minute", "30", "--stdin", said=f"{FIRST}\n")
-    assert "cs101" in made and "per_minute 30" in made and "password" in made
+    output = ctl(gateway, "user", "add", "ada", "-g", "cs101", "--per-minute", "30", "--stdin", stdin=f"{FIRST}\n")
+    assert "cs101" in output and "per_minute 30" in output and "password" in output
     assert "there is a user 'ada' already" in ctl(gateway, "user", "add", "Ada", code=2)
     generated = json.loads(ctl(gateway, "user", "add", "bob", "--role", "judge", "--generate", "-o", "json"))
     secrets.append(generated["password_made"])
     listed = json.loads(ctl(gateway, "user", "list", "--group", "cs101", "-o", "json"))
-    assert [one["name"] for one in listed] == ["ada"]
+    assert [user["name"] for user in listed] == ["ada"]
     # A token of one's own, with what one may of oneself; by it another one, and the password.
     token = ctl(gateway, "token", "create", "-u", "ada", "-s", "account", "-s", "submit", "--label", "laptop").strip()
-    other = ctl(gateway, "token", "create", "--expires", "12h", token=token).strip()
-    secrets += [token, other]
+    second_token = ctl(gateway, "token", "create", "--expires", "12h", token=token).strip()
+    secrets += [token, second_token]
     assert token not in ctl(gateway, "token", "list", token=token)
     tokens = json.loads(ctl(gateway, "token", "list", "-o", "json", token=token))
-    assert [one["label"] for one in tokens] == ["", "laptop"]
-    assert [one["scopes"] for one in tokens] == [["read", "submit"], ["account", "submit"]]
+    assert [row["label"] for row in tokens] == ["", "laptop"]
+    assert [row["scopes"] for row in tokens] == [["read", "submit"], ["account", "submit"]]
     assert tokens[1]["used"] is not None and tokens[0]["used"] is None
     assert "may list tokens of their own only" in ctl(gateway, "token", "list", "--user", "bob", token=token, code=2)
-    refused = ctl(gateway, "passwd", "--stdin", token=token, said=f"no\n{SECOND}\n", code=2)
+    refused = ctl(gateway, "passwd", "--stdin", token=token, stdin=f"no\n{SECOND}\n", code=2)
     assert "is not the present password" in refused
-    ctl(gateway, "passwd", "--stdin", token=token, said=f"{FIRST}\n{SECOND}\n")
+    ctl(gateway, "passwd", "--stdin", token=token, stdin=f"{FIRST}\n{SECOND}\n")
     assert json.loads(ctl(gateway, "whoami", "-o", "json", token=token))["allowance"]["per_minute"] == 30
     ctl(gateway, "token", "revoke", tokens[0]["id"], token=token)
     assert "there is no token" in ctl(gateway, "token", "revoke", tokens[0]["id"], token=token, code=2)
     assert "disabled" in ctl(gateway, "user", "disable", "ada")
     ctl(gateway, "user", "enable", "ada")
-    ctl(gateway, "user", "passwd", "ada", "--stdin", said=f"{FIRST}\n")
+    ctl(gateway, "user", "passwd", "ada", "--stdin", stdin=f"{FIRST}\n")
     assert "unlimited" in ctl(gateway, "user", "change", "ada", "--per-minute", "0", "--role", "judge")
     (source := gateway[1] / "hello.c").write_text("int main(){}")
     ctl(gateway, "submit", "--no-wait", str(source), token=token)
@@ -80,7 +80,7 @@ def test_people_from_their_first_day_to_their_last(gateway, world) -> None:
 
 
 def test_wrong_words_are_said_before_anything_is_asked(gateway) -> None:
-    for arguments, said in (
+    for arguments, sentence in (
         (("user", "add", "x y"), "is no name of a user"),
         (("user", "add", "eve", "--role", "root"), "choose user, judge or admin"),
         (("user", "add", "eve", "--issuer", "https://id.example"), "--issuer and --subject go together"),
@@ -91,7 +91,7 @@ def test_wrong_words_are_said_before_anything_is_asked(gateway) -> None:
         (("token", "create", "--expires", "soon"), "--expires"),
         (("passwd", "--stdin"), "is missing"),
     ):
-        assert said in ctl(gateway, *arguments, code=2), arguments
+        assert sentence in ctl(gateway, *arguments, code=2), arguments
     assert json.loads(ctl(gateway, "user", "list", "--prefix", "eve", "-o", "json")) == []
 
 

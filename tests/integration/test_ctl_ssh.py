@@ -37,8 +37,8 @@ PATIENT = 60.0  # seconds that a busy machine may take for a login
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[SshServer]:
-    with ssh_server(tmp_path / "server") as one:
-        yield one
+    with ssh_server(tmp_path / "server") as server:
+        yield server
 
 
 @pytest.fixture(autouse=True)
@@ -89,8 +89,8 @@ def reason(path: Path, timeout: float = PATIENT) -> str:
 
 def test_an_unknown_host_key_is_refused(server: SshServer, tmp_path: Path) -> None:
     server.trust(None)
-    said = reason(inventory(tmp_path, e1=server.variables()))
-    assert said == (
+    error = reason(inventory(tmp_path, e1=server.variables()))
+    assert error == (
         f"the host key of 127.0.0.1 is not known ({server.key.fingerprint}), so it is not trusted; "
         f"compare it and accept it once with 'ssh -p {server.port} judge@127.0.0.1'"
     )
@@ -101,9 +101,9 @@ def test_another_host_key_is_refused_whatever_ssh_is_told(server: SshServer, tmp
     server.trust(paramiko.ECDSAKey.generate())
     variables = server.variables()
     variables["ansible_ssh_common_args"] += " -o StrictHostKeyChecking=no"
-    said = reason(inventory(tmp_path, e1=variables))
-    assert f"has another host key ({server.key.fingerprint}) than known_hosts says" in said
-    assert f"ssh-keygen -R '[127.0.0.1]:{server.port}'" in said
+    error = reason(inventory(tmp_path, e1=variables))
+    assert f"has another host key ({server.key.fingerprint}) than known_hosts says" in error
+    assert f"ssh-keygen -R '[127.0.0.1]:{server.port}'" in error
     assert server.offered == []
 
 
@@ -116,15 +116,15 @@ def test_a_key_that_is_not_let_in_is_told(server: SshServer, tmp_path: Path) -> 
 def test_a_key_with_a_passphrase_asks_for_the_agent(server: SshServer, tmp_path: Path) -> None:
     locked = tmp_path / "locked"
     paramiko.ECDSAKey.generate().write_private_key_file(str(locked), password="x" * 8)
-    said = reason(inventory(tmp_path, e1=server.variables() | {"ansible_ssh_private_key_file": str(locked)}))
-    assert f"{locked} has a passphrase, so load it into the agent with ssh-add" in said
-    assert "there is no key to offer" in said
+    error = reason(inventory(tmp_path, e1=server.variables() | {"ansible_ssh_private_key_file": str(locked)}))
+    assert f"{locked} has a passphrase, so load it into the agent with ssh-add" in error
+    assert "there is no key to offer" in error
 
 
 def test_a_key_that_is_none_is_told(server: SshServer, tmp_path: Path) -> None:
     (tmp_path / "bad").write_text("nonsense\n")
-    said = reason(inventory(tmp_path, e1=server.variables() | {"ansible_ssh_private_key_file": str(tmp_path / "bad")}))
-    assert f"{tmp_path / 'bad'}: is no private key that can be read" in said
+    error = reason(inventory(tmp_path, e1=server.variables() | {"ansible_ssh_private_key_file": str(tmp_path / "bad")}))
+    assert f"{tmp_path / 'bad'}: is no private key that can be read" in error
 
 
 def test_hosts_that_do_not_answer_have_their_deadline_and_hold_up_nobody(server: SshServer, tmp_path: Path) -> None:
@@ -170,8 +170,8 @@ def test_a_flood_does_not_fill_this_machine(server: SshServer, tmp_path: Path) -
 def behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JumpHosts]:
     if no_sshd():
         pytest.skip(no_sshd())
-    with jump_hosts(tmp_path_factory.mktemp("sshd")) as made:
-        yield made
+    with jump_hosts(tmp_path_factory.mktemp("sshd")) as jumps:
+        yield jumps
 
 
 @pytest.fixture
@@ -194,11 +194,11 @@ def way(jumps: JumpHosts, kind: str) -> dict[str, object]:
         "ProxyCommand": f"-F {config} -o ProxyCommand='ssh -W %h:%p {inside}'",
         "a command": f"-F {config} -o ProxyCommand='env ssh -F {config} -W %h:%p jump'",
     }[kind]
-    known = f"-o UserKnownHostsFile={jumps.directory}/known_hosts"
+    known_hosts = f"-o UserKnownHostsFile={jumps.directory}/known_hosts"
     return {
         "ansible_host": "127.0.0.1", "ansible_port": 2202, "ansible_user": "root",
         "ansible_ssh_private_key_file": str(jumps.directory / "to_target"),
-        "ansible_ssh_common_args" if kind != "ProxyJump" else "ansible_ssh_extra_args": f"{known} {arguments}",
+        "ansible_ssh_common_args" if kind != "ProxyJump" else "ansible_ssh_extra_args": f"{known_hosts} {arguments}",
     }  # fmt: skip
 
 
@@ -211,13 +211,13 @@ def test_a_host_behind_jump_hosts_is_reached_as_ansible_reaches_it(jumps: JumpHo
     path = inventory(tmp_path, e1=way(jumps, kind), e2=way(jumps, kind))
     before = {name: jumps.logins(name) for name in ("jump", "second", "target")}
     assert ask(path, "echo fine") == dict.fromkeys(("e1", "e2"), CommandResult(0, "fine\n", ""))
-    made = {name: jumps.logins(name) - count for name, count in before.items()}
-    assert made == {"jump": 2 if kind == "a command" else 1, "second": int(kind == "two hops"), "target": 2}
-    done = subprocess.run(
+    logins = {name: jumps.logins(name) - count for name, count in before.items()}
+    assert logins == {"jump": 2 if kind == "a command" else 1, "second": int(kind == "two hops"), "target": 2}
+    result = subprocess.run(
         [Path(sys.executable).with_name("ansible"), "-i", path, "e1", "-m", "ansible.builtin.raw", "-a", "echo fine"],
         capture_output=True, text=True, check=False, env=os.environ | {"ANSIBLE_SSH_ARGS": "-o ControlMaster=no"},
     )  # fmt: skip
-    assert "fine" in done.stdout.splitlines(), done.stdout + done.stderr
+    assert "fine" in result.stdout.splitlines(), result.stdout + result.stderr
 
 
 @pytest.mark.root
@@ -228,19 +228,19 @@ def test_there_is_no_other_way_to_it(jumps: JumpHosts, tmp_path: Path) -> None:
 
 @pytest.mark.root
 @pytest.mark.parametrize("kind", ["ProxyJump", "ssh_config", "two hops", "ProxyCommand"])
-@pytest.mark.parametrize("other", [True, False], ids=["another", "unknown"])
-def test_a_jump_hosts_key_is_checked(jumps: JumpHosts, tmp_path: Path, kind: str, other: bool) -> None:
-    where = "second" if kind == "two hops" else "jump"
-    jumps.trust(**{where: paramiko.ECDSAKey.generate() if other else None})
+@pytest.mark.parametrize("replaced", [True, False], ids=["another", "unknown"])
+def test_a_jump_hosts_key_is_checked(jumps: JumpHosts, tmp_path: Path, kind: str, replaced: bool) -> None:
+    hop = "second" if kind == "two hops" else "jump"
+    jumps.trust(**{hop: paramiko.ECDSAKey.generate() if replaced else None})
     variables = way(jumps, kind)
     for name in ("ansible_ssh_common_args", "ansible_ssh_extra_args"):
         variables[name] = re.sub(r"(?<!\S)-q\b", "-o StrictHostKeyChecking=no -q", str(variables.get(name, "")))
-    before = [jumps.logins(name) for name in (where, "target")]
-    said = reason(inventory(tmp_path, e1=variables))
-    fingerprint = jumps.keys[where].fingerprint
-    assert said.startswith(f"at jump host root@127.0.0.1:{jumps.port if where == 'jump' else 2201}: ")
-    assert (f"has another host key ({fingerprint})" if other else f"is not known ({fingerprint})") in said
-    assert [jumps.logins(name) for name in (where, "target")] == before
+    before = [jumps.logins(name) for name in (hop, "target")]
+    error = reason(inventory(tmp_path, e1=variables))
+    fingerprint = jumps.keys[hop].fingerprint
+    assert error.startswith(f"at jump host root@127.0.0.1:{jumps.port if hop == 'jump' else 2201}: ")
+    assert (f"has another host key ({fingerprint})" if replaced else f"is not known ({fingerprint})") in error
+    assert [jumps.logins(name) for name in (hop, "target")] == before
 
 
 @pytest.mark.root
@@ -248,8 +248,8 @@ def test_a_jump_hosts_key_is_checked(jumps: JumpHosts, tmp_path: Path, kind: str
 def test_the_targets_key_is_checked_behind_every_way(jumps: JumpHosts, tmp_path: Path, kind: str) -> None:
     jumps.trust(target=None)
     before = jumps.logins("target")
-    said = reason(inventory(tmp_path, e1=way(jumps, kind)))
-    assert f"the host key of 127.0.0.1 is not known ({jumps.keys['target'].fingerprint})" in said
+    error = reason(inventory(tmp_path, e1=way(jumps, kind)))
+    assert f"the host key of 127.0.0.1 is not known ({jumps.keys['target'].fingerprint})" in error
     assert jumps.logins("target") == before
 
 
@@ -290,15 +290,15 @@ def test_a_proxy_command_ends_with_the_login(server: SshServer, tmp_path: Path) 
 
 def test_without_root_the_journal_is_read_through_sudo(server: SshServer, tmp_path: Path) -> None:
     server.program("sudo", 'echo "sudo: a password is required" >&2; exit 1')
-    done = CliRunner().invoke(main.app, ["-i", str(inventory(tmp_path, e1=server.variables())), "logs"])
-    assert done.exit_code == 1
-    assert "judgectl: e1: its journal cannot be read: sudo: a password is required" in done.stderr
+    result = CliRunner().invoke(main.app, ["-i", str(inventory(tmp_path, e1=server.variables())), "logs"])
+    assert result.exit_code == 1
+    assert "judgectl: e1: its journal cannot be read: sudo: a password is required" in result.stderr
     assert server.commands[0].startswith("sudo -n -- /bin/sh -c ")
 
 
 def journal_line(message: str, time: int, **fields: str) -> str:
-    told = {"__REALTIME_TIMESTAMP": str(time), "__CURSOR": f"c{time}", "UNIT": "judge-executor.service"}
-    return json.dumps(told | {"MESSAGE": message} | fields)
+    entry = {"__REALTIME_TIMESTAMP": str(time), "__CURSOR": f"c{time}", "UNIT": "judge-executor.service"}
+    return json.dumps(entry | {"MESSAGE": message} | fields)
 
 
 @pytest.fixture
@@ -318,14 +318,14 @@ def journals(server: SshServer, tmp_path: Path) -> Path:
 
 
 def test_logs_are_shown_oldest_first(journals: Path) -> None:
-    done = CliRunner().invoke(main.app, ["logs", "--inventory", str(journals), "-n", "2", "--since", "1h"])
-    assert done.stdout.splitlines() == [
+    result = CliRunner().invoke(main.app, ["logs", "--inventory", str(journals), "-n", "2", "--since", "1h"])
+    assert result.stdout.splitlines() == [
         "1970-01-01 00:00:03.000 e1/executor old 3",
         "1970-01-01 00:00:04.000 e1/executor old 4",
     ]
-    assert done.exit_code == 0
-    done = CliRunner().invoke(main.app, ["logs", "--inventory", str(journals), "--since", "1h", "--json"])
-    assert [json.loads(line)["message"] for line in done.stdout.splitlines()] == [f"old {n}" for n in range(5)]
+    assert result.exit_code == 0
+    result = CliRunner().invoke(main.app, ["logs", "--inventory", str(journals), "--since", "1h", "--json"])
+    assert [json.loads(line)["message"] for line in result.stdout.splitlines()] == [f"old {n}" for n in range(5)]
 
 
 def test_followed_logs_go_on_where_they_broke_off(journals: Path, server: SshServer, tmp_path: Path) -> None:
@@ -353,9 +353,9 @@ def test_followed_logs_go_on_where_they_broke_off(journals: Path, server: SshSer
     assert lines[1].endswith("e1/executor new \\x1b[2J")
     assert any("the connection to 127.0.0.1 was lost" in line and "trying again" in line for line in lines)
     assert any("e1: answers again" in line for line in lines)
-    asked = (tmp_path / "asked").read_text().splitlines()
-    assert "--after-cursor=c4000000" in asked[1]
-    assert "--after-cursor=c9000000" in asked[2], "it goes on after the last line that was shown"
+    calls = (tmp_path / "asked").read_text().splitlines()
+    assert "--after-cursor=c4000000" in calls[1]
+    assert "--after-cursor=c9000000" in calls[2], "it goes on after the last line that was shown"
     followers = [int(pid) for pid in (tmp_path / "following").read_text().split()]
     assert len(followers) == 2
     wait_for(
@@ -368,19 +368,19 @@ def test_followed_logs_go_on_where_they_broke_off(journals: Path, server: SshSer
 def test_hosts_and_units_are_told(server: SshServer, tmp_path: Path) -> None:
     server.program("systemctl", 'printf "Id=judge-boot.service\\nLoadState=loaded\\nActiveState=active\\n"')
     path = str(inventory(tmp_path, e1=server.variables(), e2={"ansible_host": "127.0.0.1", "ansible_port": 1}))
-    done = CliRunner().invoke(main.app, ["-i", path, "hosts", "--timeout", "60"])
-    assert done.exit_code == 1
-    assert "judgectl: e2: 127.0.0.1 port 1 does not answer: Connection refused" in done.stderr
+    result = CliRunner().invoke(main.app, ["-i", path, "hosts", "--timeout", "60"])
+    assert result.exit_code == 1
+    assert "judgectl: e2: 127.0.0.1 port 1 does not answer: Connection refused" in result.stderr
     rows = json.loads(CliRunner().invoke(main.app, ["-i", path, "hosts", "--json", "--timeout", "60"]).stdout)
     assert [(row["name"], row["reachable"], row["boot"]) for row in rows] == [("e1", True, "active"), ("e2", False, "")]
     assert rows[0]["kernel"] == os.uname().release and rows[0]["uptime"] > 0
-    done = CliRunner().invoke(main.app, ["-i", path, "units", "e1", "-o", "json", "--timeout", "60"])
-    assert {(row["unit"], row["fault"]) for row in json.loads(done.stdout)} == {
+    result = CliRunner().invoke(main.app, ["-i", path, "units", "e1", "-o", "json", "--timeout", "60"])
+    assert {(row["unit"], row["fault"]) for row in json.loads(result.stdout)} == {
         ("judge-boot.service", ""), ("judge-etcd-proxy.service", "missing"), ("judge-executor.service", "missing"),
     }  # fmt: skip
-    assert done.exit_code == 1
-    done = CliRunner().invoke(main.app, ["-i", path, "units", "--timeout", "60"])
-    assert "1 unreachable, 2 missing" in done.stdout or "2 missing, 1 unreachable" in done.stdout
+    assert result.exit_code == 1
+    result = CliRunner().invoke(main.app, ["-i", path, "units", "--timeout", "60"])
+    assert "1 unreachable, 2 missing" in result.stdout or "2 missing, 1 unreachable" in result.stdout
 
 
 def test_a_watched_table_ends_with_ctrl_c(server: SshServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -393,19 +393,19 @@ def test_a_watched_table_ends_with_ctrl_c(server: SshServer, tmp_path: Path, mon
 
     monkeypatch.setattr(fleet_commands.clock, "sleep", interrupted)
     path = str(inventory(tmp_path, e1=server.variables()))
-    done = CliRunner().invoke(main.app, ["-i", path, "units", "--watch", "--timeout", "60"])
-    assert done.exit_code == 0
-    assert "judge-executor" in done.stdout or "unreachable" in done.stdout
+    result = CliRunner().invoke(main.app, ["-i", path, "units", "--watch", "--timeout", "60"])
+    assert result.exit_code == 0
+    assert "judge-executor" in result.stdout or "unreachable" in result.stdout
     assert len(server.transports) == 1, "one login for all pictures"
 
 
 @pytest.mark.parametrize("command", ["hosts", "units", "logs"])
 def test_without_an_inventory_it_is_said_how_to_name_one(command: str) -> None:
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "judge.ctl.main", command], capture_output=True, text=True, check=False
     )
-    assert done.returncode == 2
-    assert "which hosts? name the inventory" in done.stderr
+    assert result.returncode == 2
+    assert "which hosts? name the inventory" in result.stderr
 
 
 def test_every_other_command_starts_without_ssh() -> None:

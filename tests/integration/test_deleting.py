@@ -38,8 +38,8 @@ def judged(people: RpcClient, executor: Any, *ids: str) -> None:
     """Judge all that waits."""
 
     def turn() -> bool:
-        executor.report(*[accepted(one) for one in list(executor.work.values())], vacant=executor.slots)
-        return all(people.call("get", m.GetRequest(id=one), m.Task).done for one in ids)
+        executor.report(*[accepted(assignment) for assignment in list(executor.work.values())], vacant=executor.slots)
+        return all(people.call("get", m.GetRequest(id=task), m.Task).done for task in ids)
 
     wait_for(turn, what="everything judged")
 
@@ -48,8 +48,8 @@ def delete(people: RpcClient, task: str, by: By = ROOT) -> Deleted:
     return people.call("delete_submission", m.TaskRef(id=task), Deleted, by=by)
 
 
-def preview(people: RpcClient, **what: str) -> DeletionPreview:
-    return people.call("delete_preview", DeletionWanted(**what), DeletionPreview)
+def preview(people: RpcClient, **target: str) -> DeletionPreview:
+    return people.call("delete_preview", DeletionWanted(**target), DeletionPreview)
 
 
 def purge(people: RpcClient, user: str) -> int:
@@ -92,28 +92,28 @@ def real(world: World, user: str) -> int:
 def test_a_finished_submission_goes_with_its_blobs_and_no_other(world: World) -> None:
     running = world.judicator(**PATIENT)
     people, executor = world.client(), world.executor(slots=4)
-    mine, shared = people.put_blob(b"mine"), people.put_blob(b"shared")
+    own, shared = people.put_blob(b"mine"), people.put_blob(b"shared")
     first = add(
-        people, tests=[m.Test(name="1", input_blob=mine), m.Test(name="2", input_blob=shared)], idempotency_key="k"
+        people, tests=[m.Test(name="1", input_blob=own), m.Test(name="2", input_blob=shared)], idempotency_key="k"
     )
     second = add(people, tests=[m.Test(name="1", input_blob=shared)])
     with pytest.raises(ConflictError, match="cancel it first"):
         delete(people, first)
     assert preview(people, submission=first).refusal is not None
     judged(people, executor, first, second)
-    seen = preview(people, submission=first)
-    assert (seen.refusal, seen.submissions) == (None, 1)
-    assert seen.bytes == world.db.tasks.find_one({"_id": ObjectId(first)})["bytes"]
-    assert delete(people, first).bytes == seen.bytes
+    shown_preview = preview(people, submission=first)
+    assert (shown_preview.refusal, shown_preview.submissions) == (None, 1)
+    assert shown_preview.bytes == world.db.tasks.find_one({"_id": ObjectId(first)})["bytes"]
+    assert delete(people, first).bytes == shown_preview.bytes
     with pytest.raises(NotFoundError):
         people.call("get", m.GetRequest(id=first), m.Task)
     with pytest.raises(NotFoundError):
         delete(people, first)
     clean(running)
-    assert mine in blobs(world), "five minutes for whoever has just asked for it"
+    assert own in blobs(world), "five minutes for whoever has just asked for it"
     overdue(world)
     clean(running)
-    assert blobs(world) & {mine, shared} == {shared}
+    assert blobs(world) & {own, shared} == {shared}
     assert stored(running, "ann") == real(world, "ann") > 0
     again = people.call("add", source(idempotency_key="k", source="other"), m.AddReply)
     assert again.created, "its idempotency key went with it"
@@ -127,9 +127,9 @@ def test_what_belongs_to_an_open_rejudging_is_refused(world: World) -> None:
     judged(people, executor, task)
     start(people, ids=[task])
     run = str(wait_for(lambda: world.db.tasks.find_one({"rerun_of": {"$ne": None}}), what="a run")["_id"])  # type: ignore[index]
-    for what, name in ((lambda: delete(people, task), "apply or cancel"), (lambda: delete(people, run), "is a run of")):
+    for call, name in ((lambda: delete(people, task), "apply or cancel"), (lambda: delete(people, run), "is a run of")):
         with pytest.raises(ConflictError, match=name):
-            what()
+            call()
     with pytest.raises(ConflictError, match="rejudging 1; apply or cancel"):
         purge(people, "ann")
     with pytest.raises(ConflictError, match=r"wait or run|judges against"):
@@ -149,7 +149,7 @@ def test_a_deletion_whose_answer_is_lost_is_done_once_and_acknowledged(world: Wo
     assert delete(people, task, by).deleted == 1
     assert delete(people, task, by).deleted == 0, "the same call, made again"
     trail = people.call("audit", AuditQuery(object=task), AuditReply).entries
-    assert [one.outcome for one in trail] == ["done", "begun"]
+    assert [entry.outcome for entry in trail] == ["done", "begun"]
     assert trail[1].details == {"user": "ann"}
     assert (trail[1].actor, trail[1].origin) == ("root", "192.0.2.1")
 
@@ -166,9 +166,9 @@ def test_a_deleted_problem_is_gone_and_what_was_judged_stays_readable(world: Wor
         people.call("delete_problem", ProblemName(name="hello"), Deleted, by=ROOT)
     judged(people, executor, task)
     second = imported(people, "hello", tests=2)
-    seen = preview(people, problem="hello")
-    assert seen.refusal is None
-    assert "its 1 submissions" in seen.stays[0]
+    shown_preview = preview(people, problem="hello")
+    assert shown_preview.refusal is None
+    assert "its 1 submissions" in shown_preview.stays[0]
     assert people.call("delete_problem", ProblemName(name="hello"), Deleted, by=ROOT).deleted == 1
     with pytest.raises(NotFoundError):
         add(people, problem="hello")
@@ -195,9 +195,9 @@ def test_a_problem_that_is_imported_while_it_is_deleted_stays_whole(world: World
     look = deleting._problem
 
     async def slowly(name: str) -> Any:
-        found = await look(name)
+        problem = await look(name)
         await running.judicator.service.problems.register(newer)
-        return found
+        return problem
 
     from tests.support.judicators import manifest, upload
 
@@ -208,8 +208,8 @@ def test_a_problem_that_is_imported_while_it_is_deleted_stays_whole(world: World
     for _ in range(3):
         clean(running)
         overdue(world)
-    kept = world.db.manifests.find_one({"_id": newer.manifest})
-    assert set(kept["blobs"]) <= blobs(world)
+    stored_manifest = world.db.manifests.find_one({"_id": newer.manifest})
+    assert set(stored_manifest["blobs"]) <= blobs(world)
 
 
 # --- people ----------------------------------------------------------------------------------------------------
@@ -219,23 +219,23 @@ def test_nothing_of_a_purged_person_is_left_but_what_the_page_says(world: World)
     running = world.judicator(**PATIENT)
     people, executor = world.client(timeout=30.0), world.executor(slots=8)
     big = "the person's own words " * 20_000
-    done = [add(people, user="eve", source=f"secret {n}", idempotency_key=f"eve-{n}") for n in range(3)]
-    done.append(add(people, user="eve", tests=[m.Test(name="1", input=big)]))
-    kept = add(people, user="ann")
-    judged(people, executor, *done, kept)
+    judged_ids = [add(people, user="eve", source=f"secret {n}", idempotency_key=f"eve-{n}") for n in range(3)]
+    judged_ids.append(add(people, user="eve", tests=[m.Test(name="1", input=big)]))
+    unaffected = add(people, user="ann")
+    judged(people, executor, *judged_ids, unaffected)
     start(people, user=["eve"], reason="again")
-    rejudge(executor, dict.fromkeys(sources(people, done), "WA"))
+    rejudge(executor, dict.fromkeys(sources(people, judged_ids), "WA"))
     act(people, "apply", 1)
     settled(people, 1)
     running_one = add(people, user="eve", source="is running")
     executor.report(vacant=1)
     waiting = add(people, user="eve", source="is waiting", language="java")
     people.call("session_begin", SessionBegin(id="5" * 64, user="eve"), m.Empty)
-    seen = preview(people, user="eve")
-    assert seen.submissions == 6
-    assert "2 of them wait or run" in seen.goes[0]
+    shown_preview = preview(people, user="eve")
+    assert shown_preview.submissions == 6
+    assert "2 of them wait or run" in shown_preview.goes[0]
     assert purge(people, "eve") == 6
-    for task in (*done, running_one, waiting):
+    for task in (*judged_ids, running_one, waiting):
         with pytest.raises(NotFoundError):
             people.call("get", m.GetRequest(id=task), m.Task)
     executor.report(vacant=0)
@@ -252,7 +252,7 @@ def test_nothing_of_a_purged_person_is_left_but_what_the_page_says(world: World)
             assert "secret" not in text
             assert "own words" not in text
     assert world.db.rejudgings.find_one({"_id": 1})["filter"]["user"] == ["(removed)"]
-    assert people.call("get", m.GetRequest(id=kept), m.Task).verdict == "AC"
+    assert people.call("get", m.GetRequest(id=unaffected), m.Task).verdict == "AC"
     with pytest.raises(NotFoundError):
         preview(people, user="eve")
     assert purge(people, "eve") == 0, "repeating it does nothing"
@@ -320,9 +320,9 @@ def test_a_judicator_that_dies_while_purging_leaves_nothing_that_a_repetition_do
     with pytest.raises(UnavailableError):
         first.call("purge", PurgeRequest(user="eve"), Purged, by=ROOT)
     assert doomed.wait(60) == -9
-    left = world.db.tasks.count_documents({"user": "eve"})
-    assert left == (5 if failpoint == "delete-marked" else 3)
-    assert purge(people, "eve") == left
+    remaining = world.db.tasks.count_documents({"user": "eve"})
+    assert remaining == (5 if failpoint == "delete-marked" else 3)
+    assert purge(people, "eve") == remaining
     clean(two)
     overdue(world)
     clean(two)
@@ -341,8 +341,8 @@ FREE = m.LimitsOverride(output=OUTPUT)
 TINY = m.LimitsOverride(output=1)
 
 
-def limited(world: World, most: int) -> Any:
-    return world.judicator(**PATIENT, allowances={"user": {"stored_bytes": most}})
+def limited(world: World, limit: int) -> Any:
+    return world.judicator(**PATIENT, allowances={"user": {"stored_bytes": limit}})
 
 
 def test_what_one_user_may_store_is_exact_however_many_hand_in_at_once(world: World) -> None:
@@ -350,7 +350,7 @@ def test_what_one_user_may_store_is_exact_however_many_hand_in_at_once(world: Wo
     world.judicator("j2", **PATIENT, allowances={"user": {"stored_bytes": 60_000}})
     clients = [world.client(timeout=30.0) for _ in range(4)]
 
-    def one(n: int) -> int:
+    def add_one(n: int) -> int:
         try:
             clients[n % 4].call("add", source("x" * 8_000, limits=TINY), m.AddReply)
         except LimitError:
@@ -358,8 +358,8 @@ def test_what_one_user_may_store_is_exact_however_many_hand_in_at_once(world: Wo
         return 1
 
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
-        taken = sum(pool.map(one, range(40)))
-    assert world.db.tasks.count_documents({}) == taken == 6
+        count = sum(pool.map(add_one, range(40)))
+    assert world.db.tasks.count_documents({}) == count == 6
     assert real(world, "ann") <= 60_000
     with pytest.raises(LimitError, match="the limit is 60000"):
         clients[0].call("add", source("x" * 8_000, limits=TINY), m.AddReply)
@@ -367,33 +367,33 @@ def test_what_one_user_may_store_is_exact_however_many_hand_in_at_once(world: Wo
     clients[0].call("add", source("x" * 80_000, role="admin"), m.AddReply)
 
 
-def settle(world: World, running: Any, how: str, people: RpcClient, executor: Any, task: str) -> None:
+def settle(world: World, running: Any, end: str, people: RpcClient, executor: Any, task: str) -> None:
     """End a waiting task in one of the ways that there are."""
-    if how != "waits":
+    if end != "waits":
         executor.report(vacant=1)
-    if how in {"waits", "runs"}:
+    if end in {"waits", "runs"}:
         people.call("cancel", m.TaskRef(id=task), m.Task)
-    elif how == "output":
+    elif end == "output":
         blob = people.put_blob(b"y" * OUTPUT)
         executor.report(accepted(executor.work[task], result=m.Result(stdout_blob=blob)), vacant=0)
-    elif how == "verdict":
+    elif end == "verdict":
         executor.report(accepted(executor.work[task]), vacant=0)
-    elif how == "gave up":
+    elif end == "gave up":
         while task in executor.work:
             executor.report(accepted(executor.work[task], retry=True), vacant=1)
-    elif how == "deleted":
+    elif end == "deleted":
         executor.report(accepted(executor.work[task]), vacant=0)
         delete(people, task)
-    elif how == "retention":
+    elif end == "retention":
         executor.report(accepted(executor.work[task]), vacant=0)
         world.db.tasks.update_one({"_id": ObjectId(task)}, {"$set": {"finished": datetime.datetime(2001, 1, 1)}})  # noqa: DTZ001
         assert running.do(running.judicator.tasks.remove_finished(datetime.datetime(2002, 1, 1), 10)) == 1  # noqa: DTZ001
-    elif how == "purged":
+    elif end == "purged":
         purge(people, "ann")
 
 
-@pytest.mark.parametrize("how", ["waits", "runs", "output", "verdict", "gave up", "deleted", "retention", "purged"])
-def test_room_for_an_output_is_kept_until_the_task_ends(world: World, how: str) -> None:
+@pytest.mark.parametrize("end", ["waits", "runs", "output", "verdict", "gave up", "deleted", "retention", "purged"])
+def test_room_for_an_output_is_kept_until_the_task_ends(world: World, end: str) -> None:
     """Of what waits and runs, however it ends."""
     running = world.judicator(
         **PATIENT, attempts=2, allowances={"user": {"stored_bytes": 1_000_000, "slot_share": 1.0}}
@@ -404,17 +404,17 @@ def test_room_for_an_output_is_kept_until_the_task_ends(world: World, how: str) 
     assert 3 * OUTPUT < stored(running, "ann") == real(world, "ann") < 1_000_000
     with pytest.raises(LimitError, match=f"{OUTPUT} of them for its output; the limit is 1000000"):
         add(people, limits=FREE)
-    settle(world, running, how, people, executor, ids[0])
-    if how == "runs":  # its output may be on its way to the database
+    settle(world, running, end, people, executor, ids[0])
+    if end == "runs":  # its output may be on its way to the database
         assert stored(running, "ann") == real(world, "ann") + OUTPUT
         for _ in range(2):
             clean(running)
     assert stored(running, "ann") == real(world, "ann")
-    left = {"output": 3, "purged": 0}.get(how, 2)
-    assert left * OUTPUT <= stored(running, "ann") < left * OUTPUT + 100_000
+    remaining = {"output": 3, "purged": 0}.get(end, 2)
+    assert remaining * OUTPUT <= stored(running, "ann") < remaining * OUTPUT + 100_000
     open_ones = world.db.tasks.count_documents({"reserved": OUTPUT, "done": False})
-    assert open_ones == world.db.tasks.count_documents({"reserved": {"$exists": True}}) == (0 if how == "purged" else 2)
-    if how != "output":
+    assert open_ones == world.db.tasks.count_documents({"reserved": {"$exists": True}}) == (0 if end == "purged" else 2)
+    if end != "output":
         add(people, limits=FREE)
 
 
@@ -425,16 +425,16 @@ def test_an_output_to_which_no_result_refers_goes_soon(world: World) -> None:
     executor.report(vacant=0)
     ids = [add(people, limits=FREE) for _ in range(2)]
     executor.report(vacant=2)
-    kept, lost = executor.rpc.put_blob(b"kept"), executor.rpc.put_blob(b"lost")
+    used, orphan = executor.rpc.put_blob(b"kept"), executor.rpc.put_blob(b"lost")
     people.call("cancel", m.TaskRef(id=ids[0]), m.Task)
-    assert executor.rpc.put_blob(b"lost") == lost
-    executor.report(accepted(executor.work[ids[1]], result=m.Result(stdout_blob=kept)), vacant=0)
-    mine = people.put_blob(b"a gateway's, which somebody is about to name")
+    assert executor.rpc.put_blob(b"lost") == orphan
+    executor.report(accepted(executor.work[ids[1]], result=m.Result(stdout_blob=used)), vacant=0)
+    fresh = people.put_blob(b"a gateway's, which somebody is about to name")
     moment = datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=1)
     within = {"unused": {"$lt": moment + datetime.timedelta(hours=2)}}
     assert world.db["fs.files"].update_many(within, {"$set": {"unused": moment}}).matched_count == 2
     clean(running)
-    assert blobs(world) == {kept, mine}
+    assert blobs(world) == {used, fresh}
 
 
 def test_outputs_never_come_to_more_than_a_user_may_store(world: World) -> None:
@@ -443,15 +443,15 @@ def test_outputs_never_come_to_more_than_a_user_may_store(world: World) -> None:
     people, executor = world.client(timeout=30.0), world.executor(slots=4)
     clients = [world.client(timeout=30.0) for _ in range(4)]
 
-    def one(n: int) -> int:
+    def add_one(n: int) -> int:
         with contextlib.suppress(LimitError):
             return bool(add(clients[n % 4], limits=FREE))
         return 0
 
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        taken = sum(pool.map(one, range(24)))
-    assert taken == 6
-    for n in range(taken):
+        count = sum(pool.map(add_one, range(24)))
+    assert count == 6
+    for n in range(count):
         blob = people.put_blob(bytes([n]) * OUTPUT)
         executor.report(vacant=1)
         executor.report(accepted(next(iter(executor.work.values())), result=m.Result(stdout_blob=blob)), vacant=0)
@@ -501,7 +501,7 @@ def test_a_judicator_that_dies_beside_the_counter_leaves_what_the_recount_mends(
         clean(two)
     assert stored(two, "ann") == real(world, "ann") > 0
     executor.report()
-    executor.report(*[accepted(one) for one in executor.work.copy().values()], vacant=0)
+    executor.report(*[accepted(assignment) for assignment in executor.work.copy().values()], vacant=0)
     assert 0 < stored(two, "ann") == real(world, "ann") < OUTPUT
 
 
@@ -541,17 +541,17 @@ def test_what_is_refused_leaves_nothing_big_behind(world: World) -> None:
     add(people, limits=TINY)
     with pytest.raises(LimitError, match="2 submissions of user 'ann' wait"):
         people.call("add", big("c", 500_000), m.AddReply)
-    (kept,) = blobs(world)
-    assert kept == hashlib.sha256(b"b" * 500_000).hexdigest()
+    (stored_blob,) = blobs(world)
+    assert stored_blob == hashlib.sha256(b"b" * 500_000).hexdigest()
     assert people.call("add", big("b", 500_000, idempotency_key="k"), m.AddReply).task.id == first.id
     people.call("cancel", m.TaskRef(id=first.id), m.Task)
     missing = m.Test(name="2", input_blob="0" * 64)
-    both = source(tests=[m.Test(name="1", input="d" * 500_000, answer=""), missing])
+    submission = source(tests=[m.Test(name="1", input="d" * 500_000, answer=""), missing])
     with pytest.raises(JudgeError, match="is not uploaded"):
-        people.call("add", both, m.AddReply)
+        people.call("add", submission, m.AddReply)
     overdue(world)
     clean(running)
-    assert blobs(world) == {kept}, "what was stored before the refusal goes soon"
+    assert blobs(world) == {stored_blob}, "what was stored before the refusal goes soon"
     clean(running)
     assert stored(running, "ann") == real(world, "ann")
 
@@ -561,7 +561,7 @@ def test_what_is_refused_late_counts_until_it_is_gone(world: World) -> None:
     running = limited(world, 10_000_000)
     clients = [world.client(timeout=30.0) for _ in range(4)]
 
-    def one(n: int) -> bool:
+    def add_one(n: int) -> bool:
         tests = [m.Test(name="1", input=chr(ord("a") + n) * 700_000, answer="")]
         try:
             clients[n % 4].call("add", source(tests=tests, idempotency_key="k"), m.AddReply)
@@ -570,7 +570,7 @@ def test_what_is_refused_late_counts_until_it_is_gone(world: World) -> None:
         return True
 
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
-        assert sum(pool.map(one, range(16))) == 1
+        assert sum(pool.map(add_one, range(16))) == 1
     assert len(blobs(world)) > 1, "none was refused late"
     assert stored(running, "ann") >= sum(doc["length"] for doc in world.db["fs.files"].find())
     overdue(world)
@@ -603,7 +603,7 @@ def test_the_bytes_of_a_second_are_one_write_for_all_users(world: World) -> None
         writes.append(dict(sizes))
         await write(sizes)
 
-    async def many() -> int:
+    async def count_all() -> int:
         for _ in range(10):
             usage.add_later("ann", 5)
             usage.add_later("bob", 1)
@@ -611,7 +611,7 @@ def test_the_bytes_of_a_second_are_one_write_for_all_users(world: World) -> None
         return await usage.stored("ann")
 
     usage._write = record  # type: ignore[method-assign]
-    assert world.judicators[0].do(many()) == 50
+    assert world.judicators[0].do(count_all()) == 50
     assert writes == [{"ann": 50, "bob": 10}]
 
 
@@ -634,9 +634,9 @@ def test_who_submits_often_has_bytes_reserved_ahead_and_nobody_gets_more_than_th
         room = 0
         for _ in range(count):
             try:
-                async with usage.reserving("ann", 10, 0, 1_000) as taken:
-                    await taken.confirm()
-                    taken.kept = True
+                async with usage.reserving("ann", 10, 0, 1_000) as reservation:
+                    await reservation.confirm()
+                    reservation.kept = True
                     room += 1
             except LimitError:
                 pass
@@ -692,14 +692,14 @@ def test_much_is_counted_at_once(world: World, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("judge.judicator.usage._PAUSE", 60.0)
     usage = world.judicator(**PATIENT).judicator.tasks.usage
 
-    async def much() -> None:
+    async def count_large() -> None:
         usage.add_later("ann", 1)
         started = asyncio.get_running_loop().time()
         usage.add_later("ann", 70 * 1024**2)
         await usage._writing
         assert asyncio.get_running_loop().time() - started < 15
 
-    world.judicators[0].do(much())
+    world.judicators[0].do(count_large())
     assert world.db.usage.find_one({"_id": "ann"})["bytes"] == 70 * 1024**2 + 1
 
 
@@ -729,7 +729,7 @@ def test_the_sum_of_a_users_bytes_may_take_longer_than_another_query(world: Worl
         world.db.command("profile", 0)
     sums = list(world.db["system.profile"].find({"command.comment": "recount", "command.aggregate": "tasks"}))
     assert sums
-    assert all(found["command"]["maxTimeMS"] > 30 * 60 * 1000 for found in sums)
+    assert all(query["command"]["maxTimeMS"] > 30 * 60 * 1000 for query in sums)
 
 
 def test_the_sum_of_a_users_bytes_is_read_from_an_index_alone(world: World) -> None:

@@ -20,8 +20,8 @@ from tests.support.servers import wait_for
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory, etcd_endpoint, mongod_address):
-    with patient_world(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as one:
-        yield one
+    with patient_world(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as world:
+        yield world
 
 
 @pytest.fixture(scope="module")
@@ -32,16 +32,16 @@ def settings(world, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def app(settings):
-    made = create_app(settings)
-    yield made
-    made.extensions["judge"].cluster.close()
+    app = create_app(settings)
+    yield app
+    app.extensions["judge"].cluster.close()
 
 
 @pytest.fixture(scope="module")
 def executor(world):
-    one = world.executor(slots=50)
-    one.report(vacant=0)
-    return one
+    executor = world.executor(slots=50)
+    executor.report(vacant=0)
+    return executor
 
 
 def hand_in(person, executor, **fields: Any) -> str:
@@ -52,7 +52,7 @@ def hand_in(person, executor, **fields: Any) -> str:
     task = answer.json["id"]
 
     def turn() -> bool:
-        executor.report(*[completed(one, "AC") for one in list(executor.work.values())])
+        executor.report(*[completed(assignment, "AC") for assignment in list(executor.work.values())])
         return person("GET", f"/submissions/{task}").json["done"]
 
     wait_for(turn, what="a verdict")
@@ -74,8 +74,8 @@ def test_the_api_deletes_for_admins_only(world, admin, ada, bob, executor):
     assert admin("DELETE", f"/submissions/{task}").status_code == 404
     assert admin("DELETE", "/submissions/nonsense").status_code == 404
     assert admin("DELETE", "/problems/none").status_code == 404
-    both = {"submission": task, "user": "ada"}
-    for body in ({"json": both}, {"json": {}}, {}):
+    ambiguous = {"submission": task, "user": "ada"}
+    for body in ({"json": ambiguous}, {"json": {}}, {}):
         answer = admin("POST", "/deletions/preview", **body)
         assert (answer.status_code, "name one submission, problem or user" in answer.text) == (400, True)
     waiting = ada("POST", "/submissions", json={"language": "java", "source": "x"})
@@ -146,8 +146,8 @@ def entry(call: str, outcome: str, action: str = "login") -> AuditEntry:
 
 
 def test_a_beginning_is_shown_unless_its_end_is() -> None:
-    done, begun, lost, alone = entry("1", "done"), entry("1", "begun"), entry("2", "begun"), entry("", "done")
-    assert folded([alone, done, lost, begun, alone]) == [alone, done, lost, alone]
+    ended, begun, unended, alone = entry("1", "done"), entry("1", "begun"), entry("2", "begun"), entry("", "done")
+    assert folded([alone, ended, unended, begun, alone]) == [alone, ended, unended, alone]
 
 
 # --- judgectl --------------------------------------------------------------------------------------------------
@@ -165,23 +165,23 @@ def context(world, settings, tmp_path_factory):
 
 
 def ctl(context: Path, *arguments: str, code: int = 0, **env: str) -> tuple[str, str]:
-    done = judgectl(context, *arguments, code=code, **env)
-    return done.stdout, done.stderr
+    result = judgectl(context, *arguments, code=code, **env)
+    return result.stdout, result.stderr
 
 
 def test_judgectl_says_what_goes_asks_and_deletes(context, ada, executor, world):
     first, second = hand_in(ada, executor), hand_in(ada, executor)
     assert "--yes: is missing" in ctl(context, "delete", "submission", first, code=2)[1]
-    seen, _ = ctl(context, "delete", "submission", first, "--dry-run")
-    assert "goes:" in seen
-    assert "stays:" in seen
+    output, _ = ctl(context, "delete", "submission", first, "--dry-run")
+    assert "goes:" in output
+    assert "stays:" in output
     assert ada("GET", f"/submissions/{first}").status_code == 200
     waiting = ada("POST", "/submissions", json={"language": "c", "source": "y"}).json["id"]
     _, error = ctl(context, "delete", "submission", first, waiting, "--yes", code=2)
     assert "cancel it first" in error
     assert ada("GET", f"/submissions/{first}").status_code == 200, "all or none"
     out, _ = ctl(context, "delete", "submission", first, second, "--yes", "-o", "json")
-    assert [one["deleted"] for one in json.loads(out)] == [1, 1]
+    assert [reply["deleted"] for reply in json.loads(out)] == [1, 1]
     imported(world.client(), "gone")
     assert "problem gone" in ctl(context, "delete", "problem", "gone", "--yes")[0]
     assert "there is no problem 'gone'" in ctl(context, "delete", "problem", "gone", "--yes", code=2)[1]
@@ -192,7 +192,7 @@ def test_judgectl_says_what_goes_asks_and_deletes(context, ada, executor, world)
     table, _ = ctl(context, "audit", "--action", "user.purge")
     assert "ada" in table
     rows = json.loads(ctl(context, "audit", "--object", first, "-o", "json")[0])["entries"]
-    assert [one["outcome"] for one in rows] == ["done", "begun"]
+    assert [entry["outcome"] for entry in rows] == ["done", "begun"]
     assert "problem.delete" in ctl(context, "audit", "--since", "1h", "--actor", "root", "--limit", "200")[0]
     assert "is no time" in ctl(context, "audit", "--since", "never", code=2)[1]
 
@@ -205,13 +205,13 @@ def test_holds_are_told_to_the_trail_or_it_is_said_that_they_are_not(context):
     assert error == ""
     ctl(context, "release", "etcd")
     rows = json.loads(ctl(context, "audit", "--action", "hold.", "-o", "json")[0])["entries"]
-    assert [(one["action"], one["object"].partition("/")[2]) for one in rows] == [
+    assert [(entry["action"], entry["object"].partition("/")[2]) for entry in rows] == [
         ("hold.release", "etcd"),
         ("hold.place", "etcd"),
     ]
     assert rows[1]["details"] == {"reason": "a new disk", "seconds": 600, "told by": "judgectl"}
-    gone = context.parent / "gone.yml"
-    gone.write_text(f"server: http://127.0.0.1:9\ntoken_file: token\nrun_dir: {run}\n")
-    out, error = ctl(gone, "hold", "etcd", "--reason", "a new disk", "--for", "10m")
+    unreachable = context.parent / "gone.yml"
+    unreachable.write_text(f"server: http://127.0.0.1:9\ntoken_file: token\nrun_dir: {run}\n")
+    out, error = ctl(unreachable, "hold", "etcd", "--reason", "a new disk", "--for", "10m")
     assert "is held for" in out
     assert "the audit trail does not know of this" in error

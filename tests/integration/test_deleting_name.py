@@ -34,12 +34,12 @@ def telling(world: World) -> World:
 
 def holding(world: World) -> dict[str, list[Any]]:
     """All documents that have the name somewhere, however it is capitalised, by collection."""
-    found: dict[str, list[Any]] = {}
+    documents: dict[str, list[Any]] = {}
     for name in world.db.list_collection_names():
         for doc in world.db[name].find():
             if MARK.lower() in str(doc).lower():
-                found.setdefault(name, []).append(doc)
-    return found
+                documents.setdefault(name, []).append(doc)
+    return documents
 
 
 def hook(people: RpcClient, receiver: Receiver, name: str, **fields: Any) -> None:
@@ -47,7 +47,7 @@ def hook(people: RpcClient, receiver: Receiver, name: str, **fields: Any) -> Non
 
 
 def hooks(people: RpcClient) -> list[str]:
-    return [one.name for one in people.call("webhooks", m.Empty(), WebhooksReply).webhooks]
+    return [webhook.name for webhook in people.call("webhooks", m.Empty(), WebhooksReply).webhooks]
 
 
 def purge(people: RpcClient, until: str | None = None) -> Purged:
@@ -58,7 +58,7 @@ def purge(people: RpcClient, until: str | None = None) -> Purged:
         until = reply.until
 
 
-def told(receiver: Receiver) -> int:
+def calls_about(receiver: Receiver) -> int:
     """How many calls have named this person."""
     with receiver.lock:
         return sum(MARK in call.body.decode() for call in receiver.got)
@@ -77,13 +77,13 @@ def lived(world: World, people: RpcClient, receiver: Receiver) -> None:
     hook(people, receiver, "mine", user=MARK)
     hook(people, receiver, "all")
     people.call("webhook_ping", WebhookRef(name="mine"), Delivery)
-    done = judge(people, executor, "WA", "AC", user=MARK)
+    ids = judge(people, executor, "WA", "AC", user=MARK)
     start(people, user=[MARK])
-    rejudge(executor, dict.fromkeys(sources(people, done), "AC"))
+    rejudge(executor, dict.fromkeys(sources(people, ids), "AC"))
     wait_for(lambda: show(people, 1).state == "finished", what="a finished rejudging")
     act(people, "apply", 1)
     settled(people, 1)
-    wait_for(lambda: told(receiver) >= 6, what="news for both receivers")
+    wait_for(lambda: calls_about(receiver) >= 6, what="news for both receivers")
     people.call("add", source(user=MARK, source="is running"), m.AddReply, by=OWN)
     executor.report(vacant=1)
     people.call("add", source(user=MARK, source="is waiting", language="java"), m.AddReply, by=OWN)
@@ -99,23 +99,23 @@ def test_of_a_purged_name_nothing_is_left_and_the_next_one_is_told_to_nobody(
         before
     )
     assert {f"submit {MARK}", f"noted {MARK}"} <= {doc["_id"] for doc in before["rates"]}
-    seen = people.call("delete_preview", DeletionWanted(user=MARK), DeletionPreview)
-    assert "webhooks that are told of this user alone: mine" in seen.goes
+    preview = people.call("delete_preview", DeletionWanted(user=MARK), DeletionPreview)
+    assert "webhooks that are told of this user alone: mine" in preview.goes
     purge(people)
     assert hooks(people) == ["all"]
     assert set(holding(telling)) == {"audit"}
     assert telling.db.deliveries.count_documents({"hook": "mine"}) == 0, "a ping names nobody, and goes as well"
     trail = people.call("audit", AuditQuery(action="user.purge"), AuditReply).entries
-    assert [(one.outcome, one.details.get("webhooks")) for one in reversed(trail)][:2] == [
+    assert [(entry.outcome, entry.details.get("webhooks")) for entry in reversed(trail)][:2] == [
         ("begun", ["mine"]),
         ("done", ["mine"]),
     ]
     with pytest.raises(NotFoundError):
         people.call("delete_preview", DeletionWanted(user=MARK), DeletionPreview)
     # The next one of this name.
-    calls = told(receiver)
+    calls = calls_about(receiver)
     judge(people, telling.executor("e2"), "AC", user=MARK)
-    wait_for(lambda: told(receiver) > calls, what="news for who is told of everybody")
+    wait_for(lambda: calls_about(receiver) > calls, what="news for who is told of everybody")
     assert telling.db.deliveries.count_documents({"user": MARK}) == 1
 
 

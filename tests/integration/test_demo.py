@@ -26,7 +26,7 @@ def test_demo_judges_the_examples_and_leaves_nothing(tmp_path: Path) -> None:
     directory.mkdir(mode=0o755)
     (directory / "up.log").touch(mode=0o644)  # as an earlier release left it
     before = mounts()
-    done = subprocess.run(
+    result = subprocess.run(
         [str(ROOT / "scripts/demo")],
         capture_output=True,
         text=True,
@@ -34,13 +34,13 @@ def test_demo_judges_the_examples_and_leaves_nothing(tmp_path: Path) -> None:
         stdin=subprocess.DEVNULL,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "healthy" in done.stdout
-    assert "all as expected" in done.stdout
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "healthy" in result.stdout
+    assert "all as expected" in result.stdout
     for word in ("submission", "language", "verdict", "expected", "cpu", "memory", "executor", "latency"):
-        assert word in done.stdout
+        assert word in result.stdout
     for verdict in ("AC", "WA", "TLE", "MLE", "OLE", "RTE", "CE"):
-        assert f" {verdict} " in done.stdout
+        assert f" {verdict} " in result.stdout
     assert exposed(directory) == []
     log = (directory / "up.log").read_text()
     assert "admin token: " in log and (directory / "admin.token").read_text().strip() not in log
@@ -52,7 +52,7 @@ def test_demo_judges_the_examples_and_leaves_nothing(tmp_path: Path) -> None:
 
 def test_demo_says_why_the_cluster_does_not_start(tmp_path: Path) -> None:
     (tmp_path / "demo/pki").mkdir(parents=True)
-    done = subprocess.run(
+    result = subprocess.run(
         [str(ROOT / "scripts/demo")],
         capture_output=True,
         text=True,
@@ -60,6 +60,6 @@ def test_demo_says_why_the_cluster_does_not_start(tmp_path: Path) -> None:
         stdin=subprocess.DEVNULL,
         check=False,
     )
-    assert done.returncode == 1
-    assert "but no cluster.yml" in done.stderr
+    assert result.returncode == 1
+    assert "but no cluster.yml" in result.stderr
     assert list((tmp_path / "demo/pki").iterdir()) == []

@@ -30,8 +30,8 @@ def client(*endpoints, timeout=3.0, prefix=None, tls=None):
 
 @pytest.fixture
 def etcd(etcd_endpoint):
-    with client(etcd_endpoint, timeout=10.0) as made:  # a busy disk holds up a write of the members
-        yield made
+    with client(etcd_endpoint, timeout=10.0) as etcd:  # a busy disk holds up a write of the members
+        yield etcd
 
 
 # -- keys and leases -------------------------------------------------------------------------------------------------
@@ -252,11 +252,11 @@ def test_it_is_quiet_and_idle_while_etcd_is_down():
         "        tick.wait(0.05)\n"
         "print(time.process_time() - start)\n"
     )
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", code, f"127.0.0.1:{free_port()}"], check=True, capture_output=True, text=True, timeout=60
     )
-    assert done.stderr == ""
-    assert float(done.stdout) < 1.0, "CPU seconds for 2 s of polling"
+    assert result.stderr == ""
+    assert float(result.stdout) < 1.0, "CPU seconds for 2 s of polling"
 
 
 def test_tls(work):
@@ -359,24 +359,24 @@ def test_a_lost_answer_that_took_effect_is_adopted(etcd):
 
 
 def test_registration(etcd, caplog):
-    one = Registration(etcd, f"{SERVICES}j1", entry_value("127.0.0.1:7400", "0.1.0"), 10)
+    first = Registration(etcd, f"{SERVICES}j1", entry_value("127.0.0.1:7400", "0.1.0"), 10)
     two = Registration(etcd, f"{SERVICES}j2", entry_value("127.0.0.1:7401", "0.1.0"), 10)
-    assert one.step() and two.step() and one.step()
+    assert first.step() and two.step() and first.step()
     etcd.put(f"{SERVICES}junk", "not json")
-    found = judicators(etcd)
-    assert [(entry.name, entry.address, entry.version) for entry in found] == [
+    entries = judicators(etcd)
+    assert [(entry.name, entry.address, entry.version) for entry in entries] == [
         ("j1", "127.0.0.1:7400", "0.1.0"),
         ("j2", "127.0.0.1:7401", "0.1.0"),
     ]
     assert "not a service entry" in caplog.text
     etcd.delete(f"{SERVICES}j1")
-    assert one.step() and len(judicators(etcd)) == 2
+    assert first.step() and len(judicators(etcd)) == 2
     etcd.revoke(etcd.get(f"{SERVICES}j1").lease)
     assert len(judicators(etcd)) == 1
-    assert one.step() and len(judicators(etcd)) == 2
+    assert first.step() and len(judicators(etcd)) == 2
     successor = Registration(etcd, f"{SERVICES}j1", entry_value("127.0.0.1:7500", "0.1.0"), 10)
     assert successor.step()
-    one.withdraw()
+    first.withdraw()
     assert [entry.address for entry in judicators(etcd)] == ["127.0.0.1:7500", "127.0.0.1:7401"]
     successor.withdraw()
     two.withdraw()

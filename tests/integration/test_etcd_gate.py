@@ -43,14 +43,14 @@ KEYS = {
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureHost]:
-    with secure_cluster(tmp_path_factory.mktemp("gate"), 1) as (made,):
-        with made.authority.etcd(made, "judicator") as etcd:
+    with secure_cluster(tmp_path_factory.mktemp("gate"), 1) as (host,):
+        with host.authority.etcd(host, "judicator") as etcd:
             etcd.put("judicator/service/j1", json.dumps({"address": "127.0.0.1:7400", "version": "1"}))
             etcd.put("judicator/leader", "j1")
-        with made.authority.etcd(made, "mongodb") as etcd:
+        with host.authority.etcd(host, "mongodb") as etcd:
             etcd.put("mongodb/member/j1", "here")
             etcd.put("mongodb/init", "here")
-        yield made
+        yield host
 
 
 def may(call: Callable[[], object]) -> bool:
@@ -93,10 +93,10 @@ def test_keys_by_role(host: SecureHost, role: str) -> None:
         assert [key for key in KEYS if may(lambda key=key: etcd.put(key, KEYS[key]))] == [
             key for key in KEYS if key in WRITES[role]
         ]
-        made = [key for key in KEYS if may(lambda key=key: etcd.create(key, "mine"))]
-        assert made == [key for key in KEYS if key in WRITES[role]]
-        gone = [key for key in KEYS if may(lambda key=key: etcd.delete(key, 1))]
-        assert gone == [key for key in KEYS if key in WRITES[role]]
+        created = [key for key in KEYS if may(lambda key=key: etcd.create(key, "mine"))]
+        assert created == [key for key in KEYS if key in WRITES[role]]
+        deleted = [key for key in KEYS if may(lambda key=key: etcd.delete(key, 1))]
+        assert deleted == [key for key in KEYS if key in WRITES[role]]
         lists = [wide for wide in WIDE if may(lambda wide=wide: etcd.list(wide))]
         assert lists == [wide for wide in WIDE if wide in LISTS.get(role, [])]
 
@@ -234,11 +234,13 @@ def test_who_begins_calls_and_asks_nothing_holds_up_nobody(host: SecureHost, rol
     with ExitStack() as stack:
         stack.callback(never.set)
         channels = [stack.enter_context(connect(host_port(host.client), credentials)) for _ in range(4)]
-        calls = [one.stream_unary("/etcdserverpb.KV/Range").future(silent()) for one in channels for _ in range(30)]
+        calls = [
+            channel.stream_unary("/etcdserverpb.KV/Range").future(silent()) for channel in channels for _ in range(30)
+        ]
         wait_for(lambda: sum(call.done() for call in calls) >= 100, what="refusals of what is too much")
         assert not all(call.done() for call in calls), "a call that has begun waits for a moment"
-        for other in ("judicator", "gateway"):
-            with host.authority.etcd(host, other) as etcd:
+        for client_role in ("judicator", "gateway"):
+            with host.authority.etcd(host, client_role) as etcd:
                 assert may(lambda etcd=etcd: etcd.get(SERVICE))
         wait_for(lambda: all(call.done() for call in calls), 30, what="the end of calls that ask nothing")
         assert {call.code() for call in calls} <= {grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.CANCELLED}
@@ -256,15 +258,15 @@ def test_a_field_twice_is_read_by_etcd_as_it_was_checked(host: SecureHost) -> No
     with connect(host_port(host.client), grpc.ssl_channel_credentials(files.ca, files.key, files.cert)) as channel:
         channel.unary_unary("/etcdserverpb.KV/Txn")(raw, timeout=5)
     with host.authority.etcd(host, "mongodb") as etcd:
-        found = etcd.get("mongodb/member/j1")
-        assert found is not None
-        assert found.value != "evil"
+        entry = etcd.get("mongodb/member/j1")
+        assert entry is not None
+        assert entry.value != "evil"
 
 
 def test_without_a_certificate_of_the_authority_nobody_is_heard(host: SecureHost, tmp_path: Path) -> None:
-    other = Authority(tmp_path / "pki")
+    authority = Authority(tmp_path / "pki")
     own = host.authority.tls("judicator")
-    forged = other.tls("judicator").model_copy(update={"ca": own.ca})
+    forged = authority.tls("judicator").model_copy(update={"ca": own.ca})
     config = EtcdClient(endpoints=[host_port(host.client)], tls=forged, timeout=2)
     with Etcd(config) as etcd, pytest.raises(UnavailableError):
         etcd.get(SERVICE)
@@ -275,12 +277,12 @@ def test_without_a_certificate_of_the_authority_nobody_is_heard(host: SecureHost
 
 def test_etcd_itself_listens_on_no_port_for_clients(host: SecureHost) -> None:
     inodes = {line.split()[9] for line in Path("/proc/net/tcp").read_text().splitlines()[1:] if line.split()[3] == "0A"}
-    held = set()
+    sockets = set()
     for link in Path(f"/proc/{host.server_pid()}/fd").iterdir():
         target = str(link.readlink())
         if target.startswith("socket:["):
-            held.add(target[8:-1])
-    assert len(inodes & held) == 1, "the peers' port"
+            sockets.add(target[8:-1])
+    assert len(inodes & sockets) == 1, "the peers' port"
     assert (host.data / "client.sock:1").stat().st_mode & 0o022 == 0
 
 
@@ -307,17 +309,17 @@ def test_a_renewal_that_stops_in_the_middle_ends_nothing(tmp_path: Path, fault: 
         host.start().says("m1 is a voting member")
         pid, before = host.server_pid(), serial(host)
         own = host.authority.tls("etcd", "m1")
-        other = Authority(tmp_path / "pki").tls("etcd", "renewed")
-        wanted = [path.read_bytes() for path in (other.key, other.cert)]
+        renewed = Authority(tmp_path / "pki").tls("etcd", "renewed")
+        contents = [path.read_bytes() for path in (renewed.key, renewed.cert)]
         if fault == "mismatch":
-            own.key.write_bytes(wanted[0])
+            own.key.write_bytes(contents[0])
         elif fault == "unreadable":
             own.key.unlink()
             own.key.mkdir()
         elif fault == "missing":
             own.key.unlink()
         elif fault == "truncated":
-            own.key.write_bytes(wanted[0][:60])
+            own.key.write_bytes(contents[0][:60])
         else:
             own.cert.write_bytes(b"\xff\x00rubbish")
         beats = checks(host)
@@ -329,7 +331,7 @@ def test_a_renewal_that_stops_in_the_middle_ends_nothing(tmp_path: Path, fault: 
             etcd.put("judicator/leader", "j1")
         if fault == "unreadable":
             own.key.rmdir()
-        for path, data in zip((own.key, own.cert), wanted, strict=True):
+        for path, data in zip((own.key, own.cert), contents, strict=True):
             path.write_bytes(data)
         wait_for(lambda: serial(host) != before, what="the new certificate")
         host.says("a new certificate is in use")
@@ -340,9 +342,9 @@ def test_a_renewal_that_stops_in_the_middle_ends_nothing(tmp_path: Path, fault: 
 def checks(host: SecureHost) -> float:
     """How often the daemon has found its server serving."""
     with urllib.request.urlopen(f"http://{host.settings['metrics']}/metrics", timeout=5) as page:
-        found = re.search(r"^judge_etcd_checks_total (\S+)$", page.read().decode(), re.MULTILINE)
-    assert found is not None
-    return float(found[1])
+        match = re.search(r"^judge_etcd_checks_total (\S+)$", page.read().decode(), re.MULTILINE)
+    assert match is not None
+    return float(match[1])
 
 
 def test_a_cluster_of_three_with_certificates_forms_and_goes_on_without_one(tmp_path: Path) -> None:
@@ -362,11 +364,11 @@ def test_a_cluster_of_three_with_certificates_forms_and_goes_on_without_one(tmp_
         m1.wait_voters(m1, m2, m3)
 
 
-@pytest.mark.parametrize("who", ["the server", "the daemon"])
-def test_a_socket_that_a_kill_has_left_is_in_nobodys_way(tmp_path: Path, who: str) -> None:
+@pytest.mark.parametrize("victim", ["the server", "the daemon"])
+def test_a_socket_that_a_kill_has_left_is_in_nobodys_way(tmp_path: Path, victim: str) -> None:
     with secure_hosts(tmp_path, 1) as (m1,):
         m1.configure("initialise", [m1]).start().says("m1 serves at")
-        if who == "the server":
+        if victim == "the server":
             os.kill(m1.server_pid(), signal.SIGKILL)
             assert m1.ended() == 1
         else:

@@ -32,8 +32,8 @@ from tests.support.etcd import cluster, cutting, hosts
 from tests.support.servers import etcd_server, free_port, port_open, wait_for
 
 
-def alone(host, **more):
-    return host.configure("initialise", [host], **more)
+def alone(host, **settings):
+    return host.configure("initialise", [host], **settings)
 
 
 # -- one member --------------------------------------------------------------------------------------------------------
@@ -138,8 +138,8 @@ def test_a_joiner_that_hears_nobody_waits_and_says_so(work):
         assert not (m2.data / "data").exists()
 
 
-@pytest.mark.parametrize("lost", [1, 1000])
-def test_a_leave_whose_answer_is_lost_is_not_taken_back(work, lost):
+@pytest.mark.parametrize("lost_answers", [1, 1000])
+def test_a_leave_whose_answer_is_lost_is_not_taken_back(work, lost_answers):
     """Taken back, the server that finds itself removed would join again: the opposite of the order."""
     with cluster(work, 2) as (m1, m2), cutting(host_port(m1.client), "MemberRemove") as (address, cutter):
         m2.says("m2 is a voting member")
@@ -147,8 +147,8 @@ def test_a_leave_whose_answer_is_lost_is_not_taken_back(work, lost):
         through = m2.config.cluster.model_copy(update={"members": listed})
         # Its own address leads there, too: whichever is asked, the answer is lost.
         config = m2.config.model_copy(update={"cluster": through, "client": f"http://{address}", "stop_grace": 20.0})
-        cutter.lose = lost
-        if lost == 1:
+        cutter.lose = lost_answers
+        if lost_answers == 1:
             assert "has left the cluster of 2" in leave(config)
         else:
             with pytest.raises(OutcomeUnknownError, match="'m2' stays recorded as left: run it again"):
@@ -200,7 +200,7 @@ class TestThree:
     """What comes and goes beside members that stay."""
 
     @pytest.fixture(autouse=True)
-    def kept(self, three):
+    def the_three_stay(self, three):
         yield
         m1, m2, m3, _ = three
         m1.wait_voters(m1, m2, m3)
@@ -246,8 +246,8 @@ class TestThree:
         m2.stop(signal.SIGKILL)
         m3.stop(signal.SIGKILL)
         shutil.rmtree(m3.data)
-        said = m3.text().count("there is no quorum behind")
-        m3.start().says("there is no quorum behind", times=said + 1)
+        count = m3.text().count("there is no quorum behind")
+        m3.start().says("there is no quorum behind", times=count + 1)
         assert not (m3.data / "data").exists()
         m2.start()
 
@@ -317,28 +317,28 @@ def test_an_interrupted_join_goes_on_where_it_was(work):
 
 @pytest.mark.parametrize("failpoint", ["etcd-decided", "etcd-started", "etcd-ids-recorded"])
 def test_an_interrupted_first_start_goes_on(work, failpoint):
-    with hosts(work, 3) as made:
-        for host in made[:2]:
-            host.configure("initialise", made).start()
-        made[2].configure("initialise", made)
-        assert made[2].start(failpoint).ended() == -signal.SIGKILL
-        wait_for(lambda: not _listening(made[2]), what="the server to end with its daemon")
-        made[2].start()
-        made[0].wait_voters(*made)
-        for host in made:
+    with hosts(work, 3) as members:
+        for host in members[:2]:
+            host.configure("initialise", members).start()
+        members[2].configure("initialise", members)
+        assert members[2].start(failpoint).ended() == -signal.SIGKILL
+        wait_for(lambda: not _listening(members[2]), what="the server to end with its daemon")
+        members[2].start()
+        members[0].wait_voters(*members)
+        for host in members:
             host.process.kill()
 
 
 def test_a_member_without_a_quorum_is_not_killed(work):
     """The first of three runs and waits; the check thread says so instead of killing it over and over."""
-    with hosts(work, 3) as made:
-        made[0].configure("initialise", made, check={"interval": 0.1, "tries": 3}).start()
-        made[0].says("etcd does not serve yet: it runs and waits for the other members to form a quorum", times=2)
-        made[1].configure("initialise", made).start()
-        made[0].says("m1 serves at")
-        made[2].configure("initialise", made).start()
-        made[0].wait_voters(*made)
-        for host in made:
+    with hosts(work, 3) as members:
+        members[0].configure("initialise", members, check={"interval": 0.1, "tries": 3}).start()
+        members[0].says("etcd does not serve yet: it runs and waits for the other members to form a quorum", times=2)
+        members[1].configure("initialise", members).start()
+        members[0].says("m1 serves at")
+        members[2].configure("initialise", members).start()
+        members[0].wait_voters(*members)
+        for host in members:
             host.process.kill()
 
 
@@ -391,7 +391,7 @@ def test_the_proxy_forwards_and_outlives_its_members(work):
 
 def test_the_proxy_follows_a_name(work, monkeypatch):
     """By name: nobody there, then one member, then another; each change is followed without a restart."""
-    with hosts(work, 2) as (m1, m2), etcd_server(work / "other") as other:
+    with hosts(work, 2) as (m1, m2), etcd_server(work / "other") as second:
         alone(m1).start().says("m1 is a voting member")
         with m1.etcd() as etcd:
             etcd.put("who", "m1")
@@ -409,8 +409,8 @@ def test_the_proxy_follows_a_name(work, monkeypatch):
             answers["now"] = Discovered((m1.client.removeprefix("http://"),))
             with Etcd(EtcdClient(endpoints=[address], timeout=2)) as through:
                 wait_for(lambda: _get(through, "who"), what="m1 through the proxy")
-                answers["now"] = Discovered((other,))
-                wait_for(lambda: _get_other(through, other), what="the other through the proxy")
+                answers["now"] = Discovered((second,))
+                wait_for(lambda: _get_other(through, second), what="the other through the proxy")
         finally:
             stop.set()
             thread.join(20)
@@ -418,8 +418,8 @@ def test_the_proxy_follows_a_name(work, monkeypatch):
         m1.process.kill()
 
 
-def _get_other(through, other):
-    with Etcd(EtcdClient(endpoints=[other], timeout=2)) as direct:
+def _get_other(through, endpoint):
+    with Etcd(EtcdClient(endpoints=[endpoint], timeout=2)) as direct:
         try:
             return through.cluster().id == direct.cluster().id
         except UnavailableError:

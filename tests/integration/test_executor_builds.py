@@ -88,8 +88,8 @@ show(b"/box")
 @pytest.fixture(scope="module")
 def boxes() -> Iterator[SandboxPool]:
     need_sandbox()
-    with pool("builds") as made:
-        yield made
+    with pool("builds") as boxes:
+        yield boxes
 
 
 def python(box: Sandbox, script: str, *, writable: bool, stdin: bytes = b"") -> str:
@@ -107,16 +107,16 @@ def python(box: Sandbox, script: str, *, writable: bool, stdin: bytes = b"") -> 
 
 def copied(boxes: SandboxPool, tree: list[list[Any]]) -> tuple[str, str | None]:
     """What is in a box, and in one that it was copied to; None when it cannot be packed."""
-    with contextlib.closing(boxes.take()) as mine, contextlib.closing(boxes.take()) as other:
-        python(mine, MAKE, writable=True, stdin=json.dumps(tree).encode())
-        with mine.run(builds.packing()) as outcome:
+    with contextlib.closing(boxes.take()) as origin, contextlib.closing(boxes.take()) as target:
+        python(origin, MAKE, writable=True, stdin=json.dumps(tree).encode())
+        with origin.run(builds.packing()) as outcome:
             data = builds.packed(outcome)
-        here = python(mine, LIST, writable=False)
+        before = python(origin, LIST, writable=False)
         if data is None:
-            return here, None
+            return before, None
         with os.fdopen(data):
-            assert builds.unpack(other.run, data) == ""
-        return here, python(other, LIST, writable=False)
+            assert builds.unpack(target.run, data) == ""
+        return before, python(target, LIST, writable=False)
 
 
 TIME = 1_000_000_000_123_456_789
@@ -141,15 +141,15 @@ RICH = [
 
 def test_a_copied_box_is_the_same(boxes):
     """Names that are options, that were once the executor's own, or no text; links, holes, modes and times."""
-    here, there = copied(boxes, RICH)
-    assert "packed.tar" in here
-    assert sorted(here.splitlines()) == sorted(there.splitlines())
+    before, after = copied(boxes, RICH)
+    assert "packed.tar" in before
+    assert sorted(before.splitlines()) == sorted(after.splitlines())
 
 
 def test_files_are_listed_in_the_same_order(boxes):
     """As far as they are no links: a program may take the first file that it finds."""
-    here, there = copied(boxes, [["file", str(number * 7919 % 100), "", 0o644, TIME] for number in range(100)])
-    assert [line.split()[0] for line in here.splitlines()] == [line.split()[0] for line in there.splitlines()]
+    before, after = copied(boxes, [["file", str(number * 7919 % 100), "", 0o644, TIME] for number in range(100)])
+    assert [line.split()[0] for line in before.splitlines()] == [line.split()[0] for line in after.splitlines()]
 
 
 def test_what_cannot_be_copied_is_not_shared(boxes):
@@ -170,7 +170,7 @@ ENTRY = st.tuples(
 @settings(max_examples=15, deadline=None, phases=[Phase.explicit, Phase.generate])
 @given(st.lists(ENTRY, max_size=12))
 def test_any_copied_box_is_the_same(boxes, tree):
-    files = [one for one in tree if one[0] == "file"]
-    rest = [one for one in tree if one[0] != "file" and "/" not in one[1]]
-    here, there = copied(boxes, [list(one) for one in files + rest])
-    assert there is None or sorted(here.splitlines()) == sorted(there.splitlines())
+    files = [entry for entry in tree if entry[0] == "file"]
+    links = [entry for entry in tree if entry[0] != "file" and "/" not in entry[1]]
+    before, after = copied(boxes, [list(entry) for entry in files + links])
+    assert after is None or sorted(before.splitlines()) == sorted(after.splitlines())

@@ -30,12 +30,12 @@ LONG = {"command": "sleep 111.25", "limits": {"wall": 120}}
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory, etcd_endpoint, mongod_address):
-    made = Cluster(tmp_path_factory.mktemp("cluster"), etcd_endpoint, mongod_address)
+    cluster = Cluster(tmp_path_factory.mktemp("cluster"), etcd_endpoint, mongod_address)
     try:
-        made.start()
-        yield made
+        cluster.start()
+        yield cluster
     finally:
-        made.close()
+        cluster.close()
 
 
 @pytest.fixture(autouse=True)
@@ -74,8 +74,8 @@ def test_judges_and_stays_clean(cluster, name):
         assert (task.verdict, task.status, task.judged_by) == (Verdict.AC, Status.SUCCESS, "e1")
         assert "gcc" in task.result.language_version
         assert len(task.result.tests) == 3
-        many = [cluster.add(language="c", source=C_SUM, tests=SUM) for _ in range(10)]
-        assert {cluster.done(one.id).verdict for one in many} == {Verdict.AC}
+        tasks = [cluster.add(language="c", source=C_SUM, tests=SUM) for _ in range(10)]
+        assert {cluster.done(task.id).verdict for task in tasks} == {Verdict.AC}
         assert cluster.done(cluster.add(command="cat", stdin="hello").id).result.stdout == "hello"
         slots = executor.children()
         assert len(slots) == 1
@@ -155,9 +155,9 @@ def test_a_killed_slot_is_replaced_and_its_task_retried(cluster, name):
         cluster.running(task.id)
         (slot,) = executor.children()
         os.kill(slot, signal.SIGKILL)
-        done = cluster.done(task.id)
-        assert (done.verdict, done.result.stdout, done.attempt) == (Verdict.AC, "ok\n", 2)
-        assert "SIGKILL" in done.history[0].reason
+        final = cluster.done(task.id)
+        assert (final.verdict, final.result.stdout, final.attempt) == (Verdict.AC, "ok\n", 2)
+        assert "SIGKILL" in final.history[0].reason
         assert executor.children() != [slot]
 
 
@@ -168,10 +168,10 @@ def test_a_killed_executor_restarts_and_gives_back_at_once(cluster, name):
         executor.stop(signal.SIGKILL)
         wait_for(lambda: not alive("sleep 3.25"), what="the end of the sandbox with its executor")
         executor.start()
-        done = cluster.done(task.id)
-        assert (done.result.stdout, done.attempt) == ("ok\n", 2)
+        final = cluster.done(task.id)
+        assert (final.result.stdout, final.attempt) == ("ok\n", 2)
         # By the incarnation in the first report, not by the judicators' patience.
-        assert done.history[0].reason == "the executor restarted"
+        assert final.history[0].reason == "the executor restarted"
 
 
 def test_sigterm_gives_back_at_once_without_a_strike(cluster, name):
@@ -203,8 +203,8 @@ def test_judging_goes_on_without_judicators(cluster, name):
             assert executor.said("judging goes on")
         finally:
             cluster.start()
-        done = cluster.done(plain.id)
-        assert (done.result.stdout, done.attempt) == ("done\n", 1)
+        final = cluster.done(plain.id)
+        assert (final.result.stdout, final.attempt) == ("done\n", 1)
         wait_for(lambda: not spooled(executor), what="an empty spool")
         assert executor.said("take reports again")
 
@@ -222,9 +222,9 @@ def test_a_spooled_result_survives_the_executor(cluster, name):
         finally:
             cluster.start()
         executor.start()
-        done = cluster.done(task.id)
-        assert done.attempt == 1, done.history
-        assert cluster.rpc.has_blob(done.result.stdout_blob)
+        final = cluster.done(task.id)
+        assert final.attempt == 1, final.history
+        assert cluster.rpc.has_blob(final.result.stdout_blob)
         wait_for(lambda: not spooled(executor), what="an empty spool")
 
 
@@ -289,11 +289,11 @@ def test_two_slots_judge_at_once(cluster, name):
     with vacant(cluster, executor):
         wait_for(lambda: cluster.state(executor).vacant == 2, what="two vacant slots")
         tasks = [cluster.add(command="sleep 4") for _ in range(3)]
-        for one in tasks[:2]:
-            cluster.running(one.id)
+        for task in tasks[:2]:
+            cluster.running(task.id)
         assert cluster.get(tasks[2].id).status is Status.PENDING
         assert len(executor.children()) == 2
-        assert {cluster.done(one.id).verdict for one in tasks} == {Verdict.AC}
+        assert {cluster.done(task.id).verdict for task in tasks} == {Verdict.AC}
 
 
 def test_an_idle_slot_helps_and_comes_back_for_a_task(cluster, name):
@@ -302,15 +302,15 @@ def test_an_idle_slot_helps_and_comes_back_for_a_task(cluster, name):
     with vacant(cluster, executor):
         wait_for(lambda: cluster.state(executor).vacant == 2, what="two vacant slots")
         quick = cluster.add(command="sleep 0.3; cat", tests=tests, limits={"wall": 60})
-        done = cluster.done(quick.id)
-        assert (done.verdict, done.attempt) == (Verdict.AC, 1)
-        assert [test.name for test in done.result.tests] == [test.name for test in tests]
+        final = cluster.done(quick.id)
+        assert (final.verdict, final.attempt) == (Verdict.AC, 1)
+        assert [test.name for test in final.result.tests] == [test.name for test in tests]
         wait_for(lambda: executor.said(r"slot 1 ran [1-9]\d* tests for another"), what="a slot that has helped")
         slow = cluster.add(command="sleep 111.5", tests=tests, limits={"wall": 120})
         wait_for(lambda: executor.said(f"slot 1 helps with task {slow.id}"), what="a slot that helps")
         wait_for(lambda: cluster.state(executor).vacant == 1, what="a slot that counts as vacant")
-        other = cluster.done(cluster.add(command="echo at once").id)
-        assert (other.result.stdout, other.attempt) == ("at once\n", 1)
+        quick_task = cluster.done(cluster.add(command="echo at once").id)
+        assert (quick_task.result.stdout, quick_task.attempt) == ("at once\n", 1)
         assert not cluster.get(slow.id).done, "nobody waited for its tests to end"
         cluster.cancel(slow.id)
         wait_for(lambda: not alive("111.5"), what="the end of all its programs")
@@ -328,10 +328,10 @@ def test_tests_in_blobs(cluster, name):
 def test_two_executors_never_share_a_directory(cluster, name):
     executor = cluster.executor(name)
     with vacant(cluster, executor):
-        other = Daemon("executor", {**executor.config, "name": "e2"}, cluster.directory)
-        with started(other):
-            assert other.process.wait(30) == 3
-        assert other.said("is in use by another executor")
+        second = Daemon("executor", {**executor.config, "name": "e2"}, cluster.directory)
+        with started(second):
+            assert second.process.wait(30) == 3
+        assert second.said("is in use by another executor")
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,8 @@ ACCEPT = "import sys\nsys.exit(42)\n"
 
 @pytest.fixture(scope="module")
 def pool():
-    with contextlib.closing(SandboxPool(f"test-kinds-{os.getpid()}", paths=extra_paths(TABLE.values()))) as made:
-        yield made
+    with contextlib.closing(SandboxPool(f"test-kinds-{os.getpid()}", paths=extra_paths(TABLE.values()))) as sandboxes:
+        yield sandboxes
 
 
 @pytest.fixture
@@ -78,9 +78,9 @@ def graded(problem, grader, *, scoring=True):
 @pytest.mark.parametrize("mode", ["lazy", "full"])
 def test_a_grader_judges_its_folders(pipeline, problem, mode):
     data = graded(problem, HALF)
-    done = judge(pipeline, data, source("print('ok', end='') if input() != 'a2' else 0", mode=mode))
-    assert (done.verdict, done.result.score) == (Verdict.AC, 160)  # ((3 + 0) * 2 + 5 + 5) * 10
-    assert {group.name: (group.verdict, group.score) for group in done.result.groups} == {
+    completed = judge(pipeline, data, source("print('ok', end='') if input() != 'a2' else 0", mode=mode))
+    assert (completed.verdict, completed.result.score) == (Verdict.AC, 160)  # ((3 + 0) * 2 + 5 + 5) * 10
+    assert {group.name: (group.verdict, group.score) for group in completed.result.groups} == {
         "secret/a": ("AC", 6), "secret/b": ("AC", 10), "secret": ("AC", 160),
     }  # fmt: skip
     failing = judge(pipeline, data, source("print('no')", mode=mode))
@@ -88,10 +88,10 @@ def test_a_grader_judges_its_folders(pipeline, problem, mode):
 
 
 def test_a_grader_of_a_pass_fail_problem(pipeline, problem):
-    done = judge(
+    completed = judge(
         pipeline, graded(problem, HALF, scoring=False), source("print('ok', end='') if input()[0] == 'a' else 0")
     )
-    assert (done.verdict, done.result.score) == (Verdict.AC, None)
+    assert (completed.verdict, completed.result.score) == (Verdict.AC, None)
 
 
 @pytest.mark.parametrize(
@@ -109,9 +109,9 @@ def test_a_grader_of_a_pass_fail_problem(pipeline, problem):
     ],
 )
 def test_a_faulty_grader_is_the_judges_error(pipeline, problem, grader, words):
-    done = judge(pipeline, graded(problem, grader), source("print('ok', end='')"))
-    assert (done.verdict, done.status) == (Verdict.JE, Status.INTERNAL_ERROR)
-    assert words in done.result.reason
+    completed = judge(pipeline, graded(problem, grader), source("print('ok', end='')"))
+    assert (completed.verdict, completed.status) == (Verdict.JE, Status.INTERNAL_ERROR)
+    assert words in completed.result.reason
 
 
 def test_a_grader_sees_verdicts_and_nothing_else(pipeline, problem):
@@ -119,8 +119,8 @@ def test_a_grader_sees_verdicts_and_nothing_else(pipeline, problem):
         "import os, sys\nseen = sorted(os.listdir('/box')) + os.listdir('.')\n"
         "print('AC', 0 if seen in (['grade.py'], ['__pycache__', 'grade.py']) else 1)\n"
     )
-    done = judge(pipeline, graded(problem, looking), source("print('ok', end='')"))
-    assert (done.verdict, done.result.score) == (Verdict.AC, 0)
+    completed = judge(pipeline, graded(problem, looking), source("print('ok', end='')"))
+    assert (completed.verdict, completed.result.score) == (Verdict.AC, 0)
 
 
 # --- static validators -------------------------------------------------------------------------------------------
@@ -141,9 +141,12 @@ def test_a_static_validator_reads_the_source(pipeline, problem):
         static_validator=problem.program("static", WITHOUT_LOOPS),
         static_tests=[StaticTest(group="secret", args=["-v"])],
     )
-    done = judge(pipeline, data, {**source(CAT), "filename": "main.py"})
-    assert (done.verdict, [test.name for test in done.result.tests]) == (Verdict.AC, ["secret/(static)", "secret/1"])
-    assert done.result.tests[0].message == "('python3', 'main.py', ['-v'], ['main.py'])"
+    completed = judge(pipeline, data, {**source(CAT), "filename": "main.py"})
+    assert (completed.verdict, [test.name for test in completed.result.tests]) == (
+        Verdict.AC,
+        ["secret/(static)", "secret/1"],
+    )
+    assert completed.result.tests[0].message == "('python3', 'main.py', ['-v'], ['main.py'])"
     refused = judge(pipeline, data, {**source("while True: break\n" + CAT), "filename": "main.py"})
     assert (refused.verdict, refused.result.failed_test) == (Verdict.WA, "secret/(static)")
     assert "the static validator rejected the submission" in refused.result.reason
@@ -157,10 +160,10 @@ def test_a_static_validator_knows_what_is_started(pipeline, problem):
         static_tests=[StaticTest(group="secret")],
     )
     files = {"util.py": "x = 1\n", "main.py": "import util\n" + CAT}
-    done = judge(pipeline, data, several(files, language="python3"))
-    assert done.result.tests[0].message == "('python3', 'main.py', [], ['main.py', 'util.py'])"
-    done = judge(pipeline, data, several({**files, "other.py": CAT}, language="python3", entry="other.py"))
-    assert done.result.tests[0].message.startswith("('python3', 'other.py', []")
+    completed = judge(pipeline, data, several(files, language="python3"))
+    assert completed.result.tests[0].message == "('python3', 'main.py', [], ['main.py', 'util.py'])"
+    completed = judge(pipeline, data, several({**files, "other.py": CAT}, language="python3", entry="other.py"))
+    assert completed.result.tests[0].message.startswith("('python3', 'other.py', []")
     assert (format_code("cpp17"), format_code("c11-clang"), format_code("clojure")) == ("cpp", "c", "clojure")
 
 
@@ -198,9 +201,9 @@ def test_a_faulty_static_validator_is_the_judges_error(pipeline, problem, valida
         static_validator=problem.program("static", validator),
         static_tests=[StaticTest(group="secret")],
     )
-    done = judge(pipeline, data, source(CAT))
-    assert done.verdict is Verdict.JE
-    assert words in done.result.reason
+    completed = judge(pipeline, data, source(CAT))
+    assert completed.verdict is Verdict.JE
+    assert words in completed.result.reason
 
 
 def test_a_static_validator_is_asked_only_of_what_compiles(pipeline, problem):
@@ -233,14 +236,14 @@ def saying(name: str, code: str) -> str:
     ],
 )
 def test_all_validators_must_accept(pipeline, problem, codes, verdict, message):
-    named = zip(("one", "two", "three"), codes, strict=True)
+    programs = zip(("one", "two", "three"), codes, strict=True)
     data = problem.data(
-        problem.test("secret/1", "x"), validators=[problem.program(name, saying(name, code)) for name, code in named]
+        problem.test("secret/1", "x"), validators=[problem.program(name, saying(name, code)) for name, code in programs]
     )
-    done = judge(pipeline, data, source(CAT))
-    assert (done.verdict, done.result.tests[0].message) == (verdict, message)
+    completed = judge(pipeline, data, source(CAT))
+    assert (completed.verdict, completed.result.tests[0].message) == (verdict, message)
     if verdict == "JE":
-        assert "the output validator 'two'" in done.result.reason
+        assert "the output validator 'two'" in completed.result.reason
 
 
 def test_one_of_several_validators_scores(pipeline, problem):
@@ -260,18 +263,18 @@ def test_an_interactive_problem_has_one_validator(pipeline, problem):
         type=[ProblemType.INTERACTIVE],
         validators=[problem.program("one", ACCEPT), problem.program("two", ACCEPT)],
     )
-    done = judge(pipeline, data, source("pass"))
-    assert done.verdict is Verdict.JE
-    assert "an interactive problem has one output validator; this one has 2" in done.result.reason
+    completed = judge(pipeline, data, source("pass"))
+    assert completed.verdict is Verdict.JE
+    assert "an interactive problem has one output validator; this one has 2" in completed.result.reason
 
 
 # --- answers that are handed in ----------------------------------------------------------------------------------
 
 
-def answers(problem, **more):
+def answers(problem, **fields):
     tests = [problem.test("sample/1", "1", "one"), problem.test("secret/1", "10", "ten")]
     tests.append(problem.test("secret/2", "20", "twenty"))
-    return problem.data(*tests, type=[ProblemType.PASS_FAIL, ProblemType.SUBMIT_ANSWER], **more)
+    return problem.data(*tests, type=[ProblemType.PASS_FAIL, ProblemType.SUBMIT_ANSWER], **fields)
 
 
 @pytest.mark.parametrize(
@@ -286,25 +289,25 @@ def answers(problem, **more):
     ],
 )
 def test_answers_are_judged_by_their_files_names(pipeline, problem, files, verdict, names):
-    done = judge(pipeline, answers(problem), several(files))
-    assert (done.verdict, [test.name for test in done.result.tests]) == (verdict, names)
+    completed = judge(pipeline, answers(problem), several(files))
+    assert (completed.verdict, [test.name for test in completed.result.tests]) == (verdict, names)
     if len(files) == 1:
-        assert done.result.reason == "test secret/2: nothing was handed in for this test"
+        assert completed.result.reason == "test secret/2: nothing was handed in for this test"
 
 
 def test_one_file_is_the_answer_to_the_one_secret_test(pipeline, problem):
     data = problem.data(problem.test("secret/1", "10", "ten"), type=[ProblemType.PASS_FAIL, ProblemType.SUBMIT_ANSWER])
-    done = judge(pipeline, data, {"source": "ten"})
-    assert (done.verdict, done.result.tests[0].output) == (Verdict.AC, "ten")
+    completed = judge(pipeline, data, {"source": "ten"})
+    assert (completed.verdict, completed.result.tests[0].output) == (Verdict.AC, "ten")
     assert judge(pipeline, data, {"source": "eleven", "language": "python3"}).verdict is Verdict.WA
 
 
 def test_nothing_of_what_was_handed_in_is_run(pipeline, problem):
     data = problem.data(problem.test("secret/1", "10", "ten"), type=[ProblemType.SUBMIT_ANSWER])
-    done = judge(pipeline, data, {"source": "#!/bin/sh\necho ten\n", "language": "python3", "filename": "1.out"})
-    assert done.verdict is Verdict.WA
-    assert done.result.compile is None
-    assert done.result.tests[0].output_bytes == 19
+    completed = judge(pipeline, data, {"source": "#!/bin/sh\necho ten\n", "language": "python3", "filename": "1.out"})
+    assert completed.verdict is Verdict.WA
+    assert completed.result.compile is None
+    assert completed.result.tests[0].output_bytes == 19
 
 
 def test_a_validator_scores_answers(pipeline, problem):
@@ -320,8 +323,8 @@ def test_a_validator_scores_answers(pipeline, problem):
         groups=[TestGroup(name="secret", max_score=None, aggregation="sum")],
         validators=[problem.program("check", validator)],
     )
-    done = judge(pipeline, data, several({"1.out": b"\xff" * 50, "2.out": b"\xff" * 15}))
-    assert (done.verdict, done.result.score) == (Verdict.AC, 25)
+    completed = judge(pipeline, data, several({"1.out": b"\xff" * 50, "2.out": b"\xff" * 15}))
+    assert (completed.verdict, completed.result.score) == (Verdict.AC, 25)
     part = judge(pipeline, data, several({"2.out": b"\xff" * 15}))
     assert (part.verdict, part.result.score) == (Verdict.WA, 15)
 
@@ -338,8 +341,8 @@ def test_a_tests_files_lie_in_the_working_directory(pipeline, problem):
         problem.test("secret/3", "", "{}"),
         problem.test("secret/4", "", "{}", files={"d/deep.txt": "D"}),
     )
-    done = judge(pipeline, data, source(LOOK))
-    assert done.verdict is Verdict.AC, done.result
+    completed = judge(pipeline, data, source(LOOK))
+    assert completed.verdict is Verdict.AC, completed.result
     read = source("print(open('d/deep.txt').read() if __import__('os').path.isdir('d') else '')", mode="full")
     assert judge(pipeline, data, read).result.tests[3].output == "D\n"
 
@@ -355,8 +358,8 @@ def test_a_program_sees_the_files_of_its_own_test_only(pipeline, problem):
         problem.test("secret/2", "", "['B']", files={"a.txt": "B"}),
         problem.test("secret/3", "", "[]"),
     )
-    done = judge(pipeline, data, source(walk))
-    assert done.verdict is Verdict.AC, done.result
+    completed = judge(pipeline, data, source(walk))
+    assert completed.verdict is Verdict.AC, completed.result
     compiled = 'int main(void) { FILE *f = fopen("a.txt", "r"); if (f) putchar(getc(f)); return 0; }'
     again = judge(pipeline, data, source("#include <stdio.h>\n" + compiled, "c", "full"))
     assert [test.output for test in again.result.tests] == ["A", "B", ""]
@@ -385,15 +388,15 @@ def test_files_of_a_test_stay_through_its_passes(pipeline, problem):
         passes=2,
         validators=[problem.program("twice", validator)],
     )
-    done = judge(pipeline, data, source("print(open('a.txt').read())"))
-    assert (done.verdict, done.result.tests[0].passes) == (Verdict.AC, 2)
+    completed = judge(pipeline, data, source("print(open('a.txt').read())"))
+    assert (completed.verdict, completed.result.tests[0].passes) == (Verdict.AC, 2)
 
 
 # --- dialects ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("fields", "seen"),
+    ("fields", "message"),
     [
         ({}, "first first"),
         ({"format": "legacy", "dialect": "kattis"}, "first first"),
@@ -403,7 +406,7 @@ def test_files_of_a_test_stay_through_its_passes(pipeline, problem):
     ],
 )
 @pytest.mark.parametrize("interactive", [False, True])
-def test_what_a_validator_reads_in_a_later_pass(pipeline, problem, fields, seen, interactive):
+def test_what_a_validator_reads_in_a_later_pass(pipeline, problem, fields, message, interactive):
     validator = (
         "import os, sys\nd = sys.argv[3]\nagain = os.path.exists(d + 'judgemessage.txt')\n"
         "open(d + 'judgemessage.txt', 'a').write(open(sys.argv[1]).read() + ' ')\n"
@@ -419,8 +422,8 @@ def test_what_a_validator_reads_in_a_later_pass(pipeline, problem, fields, seen,
         validators=[problem.program("pass", validator)],
         **fields,
     )
-    done = judge(pipeline, data, source("print(1)"))
-    assert (done.verdict, done.result.tests[0].message) == (Verdict.AC, seen)
+    completed = judge(pipeline, data, source("print(1)"))
+    assert (completed.verdict, completed.result.tests[0].message) == (Verdict.AC, message)
 
 
 # --- checks of data ----------------------------------------------------------------------------------------------
@@ -442,14 +445,14 @@ def test_a_check_of_inputs(pipeline, problem):
             problem.program("grammar", "INT", "grammar.ctd"),
         ],
     )
-    done = judge(pipeline, data, {"check": "inputs", "problem": "p"})
-    assert [(test.name, test.verdict) for test in done.result.tests] == [
+    completed = judge(pipeline, data, {"check": "inputs", "problem": "p"})
+    assert [(test.name, test.verdict) for test in completed.result.tests] == [
         ("sample/1", "AC"), ("secret/1", "WA"), ("secret/2", "AC"),
     ]  # fmt: skip
-    bad = done.result.tests[1]
+    bad = completed.result.tests[1]
     assert bad.message == "not digits: ab\n['-d'] ['f.txt']"
     assert bad.reason == "the input validator 'digits' does not accept: ended with exit code 43"
-    assert (done.verdict, done.result.failed_test) == (Verdict.WA, "secret/1")
+    assert (completed.verdict, completed.result.failed_test) == (Verdict.WA, "secret/1")
 
 
 def test_a_check_of_good_inputs_says_what_was_not_run(pipeline, problem):
@@ -457,8 +460,11 @@ def test_a_check_of_good_inputs_says_what_was_not_run(pipeline, problem):
         problem.test("secret/1", "12"),
         input_validators=[problem.program("digits", DIGITS), problem.program("v", "", "v.viva")],
     )
-    done = judge(pipeline, data, {"check": "inputs", "problem": "p"})
-    assert (done.verdict, done.result.reason) == (Verdict.AC, "not run here, since they are no programs: v.viva")
+    completed = judge(pipeline, data, {"check": "inputs", "problem": "p"})
+    assert (completed.verdict, completed.result.reason) == (
+        Verdict.AC,
+        "not run here, since they are no programs: v.viva",
+    )
 
 
 @pytest.mark.parametrize(
@@ -471,16 +477,16 @@ def test_a_check_of_good_inputs_says_what_was_not_run(pipeline, problem):
 )
 def test_an_input_validator_accepts_with_42_only(pipeline, problem, validator, verdict, words):
     data = problem.data(problem.test("secret/1", "12"), input_validators=[problem.program("v", validator)])
-    done = judge(pipeline, data, {"check": "inputs", "problem": "p"})
-    assert done.verdict == verdict
-    assert words in done.result.tests[0].reason
+    completed = judge(pipeline, data, {"check": "inputs", "problem": "p"})
+    assert completed.verdict == verdict
+    assert words in completed.result.tests[0].reason
 
 
 def test_an_input_validator_that_does_not_compile(pipeline, problem):
     data = problem.data(problem.test("secret/1", "12"), input_validators=[problem.program("v", "int main(", "v.c")])
-    done = judge(pipeline, data, {"check": "inputs", "problem": "p"})
-    assert done.verdict is Verdict.JE
-    assert "the input validator 'v' does not compile" in done.result.reason
+    completed = judge(pipeline, data, {"check": "inputs", "problem": "p"})
+    assert completed.verdict is Verdict.JE
+    assert "the input validator 'v' does not compile" in completed.result.reason
 
 
 def test_a_check_of_answers(pipeline, problem):
@@ -493,11 +499,11 @@ def test_a_check_of_answers(pipeline, problem):
             problem.program("shape", "import sys\nsys.exit(43 if open(sys.argv[1]).read() == '3' else 42)\n")
         ],
     )
-    done = judge(pipeline, data, {"check": "answers", "problem": "p"})
-    assert [(test.verdict, test.message) for test in done.result.tests] == [
+    completed = judge(pipeline, data, {"check": "answers", "problem": "p"})
+    assert [(test.verdict, test.message) for test in completed.result.tests] == [
         ("AC", ""), ("WA", "check of bad"), ("WA", ""),
     ]  # fmt: skip
-    assert [test.reason for test in done.result.tests[1:]] == [
+    assert [test.reason for test in completed.result.tests[1:]] == [
         "the output validator does not accept the answer",
         "the answer validator 'shape' does not accept: ended with exit code 43",
     ]
@@ -513,5 +519,8 @@ def test_answers_of_conversations_say_nothing(pipeline, problem, kind):
     data = problem.data(
         problem.test("secret/1"), type=[kind], validators=[problem.program("v", "import sys; sys.exit(43)")]
     )
-    done = judge(pipeline, data, {"check": "answers", "problem": "p"})
-    assert (done.verdict, done.result.reason) == (Verdict.AC, "the package has no answer validator that can be asked")
+    completed = judge(pipeline, data, {"check": "answers", "problem": "p"})
+    assert (completed.verdict, completed.result.reason) == (
+        Verdict.AC,
+        "the package has no answer validator that can be asked",
+    )

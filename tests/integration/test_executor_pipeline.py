@@ -34,23 +34,25 @@ MIB = 1024**2
 
 @pytest.fixture(scope="module")
 def pool():
-    with contextlib.closing(SandboxPool(f"test-pipeline-{os.getpid()}", paths=extra_paths(TABLE.values()))) as made:
-        yield made
+    with contextlib.closing(
+        SandboxPool(f"test-pipeline-{os.getpid()}", paths=extra_paths(TABLE.values()))
+    ) as sandboxes:
+        yield sandboxes
 
 
 @pytest.fixture
-def told():
+def progress():
     return []
 
 
 @pytest.fixture
-def pipeline(pool, told, work):
-    return Pipeline(take=pool.take, tell=told.append, table=TABLE, outputs=work)
+def pipeline(pool, progress, work):
+    return Pipeline(take=pool.take, tell=progress.append, table=TABLE, outputs=work)
 
 
 def job(**submission) -> Job:
-    given = Submission.model_validate(submission)
-    return Job(assignment=Assignment(id="1" * 24, attempt=1, claim="c1", submission=given), language_version="v1")
+    parsed = Submission.model_validate(submission)
+    return Job(assignment=Assignment(id="1" * 24, attempt=1, claim="c1", submission=parsed), language_version="v1")
 
 
 def judge(pipeline, **submission):
@@ -98,11 +100,11 @@ LIMITS = LimitsOverride(cpu=0.3, wall=6.0, memory=64 * MIB, output=100_000)
     ],
 )  # fmt: skip
 def test_verdicts(pipeline, language, source, verdict, words):
-    done = judge(pipeline, language=language, source=source, tests=SUM, limits=LIMITS)
-    result = done.result
-    assert done.verdict == verdict, result.model_dump()
+    completed = judge(pipeline, language=language, source=source, tests=SUM, limits=LIMITS)
+    result = completed.result
+    assert completed.verdict == verdict, result.model_dump()
     assert words in result.reason
-    assert done.status is {"AC": Status.SUCCESS, "CE": Status.COMPILE_FAILED}.get(verdict, Status.RUN_FAILED)
+    assert completed.status is {"AC": Status.SUCCESS, "CE": Status.COMPILE_FAILED}.get(verdict, Status.RUN_FAILED)
     assert result.language_version == "v1"
     assert result.compile is not None
     if verdict == "CE":
@@ -128,43 +130,43 @@ def test_java(pipeline):
     hungry = "class A { public static void main(String[] a) { var x = new java.util.ArrayList<int[]>();"
     hungry += " for (;;) x.add(new int[1 << 20]); } }"
     patient.memory = 64 * MIB
-    done = judge(pipeline, language="java", source=hungry, tests=SUM[:1], limits=patient)
-    assert done.verdict is Verdict.MLE, done.result
+    completed = judge(pipeline, language="java", source=hungry, tests=SUM[:1], limits=patient)
+    assert completed.verdict is Verdict.MLE, completed.result
 
 
 def test_per_test_facts(pipeline):
     source = "import sys\nprint('out', file=sys.stdout)\nprint('err', file=sys.stderr)\n"
-    done = judge(pipeline, language="python3", source=source, tests=[Test(name="t", answer="out\n")])
-    (test,) = done.result.tests
+    completed = judge(pipeline, language="python3", source=source, tests=[Test(name="t", answer="out\n")])
+    (test,) = completed.result.tests
     assert (test.name, test.output, test.error, test.exit_code) == ("t", "out\n", "err\n", 0)
     assert test.output_sha256 == hashlib.sha256(b"out\n").hexdigest()
     assert test.output_bytes == 4
-    assert done.result.stdout is None, "the whole output is for tasks without answers"
+    assert completed.result.stdout is None, "the whole output is for tasks without answers"
 
 
 def test_the_validator_forgives_blanks_and_speaks(pipeline):
     tests = [Test(name="1", answer="a  b\n")]
     assert judge(pipeline, language="python3", source="print('A b   ')", tests=tests).verdict is Verdict.AC
-    done = judge(pipeline, language="python3", source="print('a c')", tests=tests)
-    assert done.verdict is Verdict.WA
-    assert "c" in done.result.tests[0].message
+    completed = judge(pipeline, language="python3", source="print('a c')", tests=tests)
+    assert completed.verdict is Verdict.WA
+    assert "c" in completed.result.tests[0].message
 
 
 def test_tests_run_in_name_order(pipeline):
     tests = [Test(name=name, answer="x" if name == "b" else "no") for name in "cba"]
-    done = judge(pipeline, language="python3", source="print('x')", tests=tests)
-    assert done.result.failed_test == "a"
-    assert [test.name for test in done.result.tests] == ["a"]
+    completed = judge(pipeline, language="python3", source="print('x')", tests=tests)
+    assert completed.result.failed_test == "a"
+    assert [test.name for test in completed.result.tests] == ["a"]
 
 
-def test_plain_command(pipeline, told):
-    done = judge(pipeline, compile="tr a-z A-Z <in.txt >out.txt", command="cat out.txt -", filename="in.txt",
+def test_plain_command(pipeline, progress):
+    completed = judge(pipeline, compile="tr a-z A-Z <in.txt >out.txt", command="cat out.txt -", filename="in.txt",
                  source="hello ", stdin="world")  # fmt: skip
-    assert done.status is Status.SUCCESS
-    assert done.verdict is Verdict.AC
-    assert done.result.stdout == "HELLO world"
-    assert [test.name for test in done.result.tests] == ["run"]
-    assert [(one.status, one.progress) for one in told] == [(Status.RUNNING, "0/1")]
+    assert completed.status is Status.SUCCESS
+    assert completed.verdict is Verdict.AC
+    assert completed.result.stdout == "HELLO world"
+    assert [test.name for test in completed.result.tests] == ["run"]
+    assert [(report.status, report.progress) for report in progress] == [(Status.RUNNING, "0/1")]
 
 
 @pytest.mark.parametrize(
@@ -188,18 +190,18 @@ def test_compile_limits(pipeline, monkeypatch):
         ('#include "/dev/random"\n', "limit exceeded"),
         ("#define A(x) x x x x\n#define B(x) A(A(A(A(x))))\nB(B(B(B(B(int a;)))))", "limit exceeded"),
     ):
-        done = judge(pipeline, language="c", source=source, tests=SUM)
-        assert done.verdict is Verdict.CE, done.result
-        assert words in done.result.reason
-    done = judge(pipeline, command="true", compile="sleep 60")
-    assert "wall time limit exceeded" in done.result.reason
+        completed = judge(pipeline, language="c", source=source, tests=SUM)
+        assert completed.verdict is Verdict.CE, completed.result
+        assert words in completed.result.reason
+    completed = judge(pipeline, command="true", compile="sleep 60")
+    assert "wall time limit exceeded" in completed.result.reason
 
 
 def test_a_flood_of_compiler_output_is_cut(pipeline):
-    done = judge(pipeline, language="c", source="\n".join(f"#warning {'x' * 100}" for _ in range(3000)), tests=SUM)
-    assert done.verdict is Verdict.CE
-    assert len(done.result.compile_log) <= truncation.LOG + 100
-    assert done.result.compile_log.endswith("characters\n")
+    completed = judge(pipeline, language="c", source="\n".join(f"#warning {'x' * 100}" for _ in range(3000)), tests=SUM)
+    assert completed.verdict is Verdict.CE
+    assert len(completed.result.compile_log) <= truncation.LOG + 100
+    assert completed.result.compile_log.endswith("characters\n")
 
 
 def test_big_and_binary_outputs_go_into_a_file(pipeline, work):
@@ -214,22 +216,22 @@ def test_big_and_binary_outputs_go_into_a_file(pipeline, work):
 def test_what_the_last_run_leaves_is_kept_where_it_is_asked_for(pipeline):
     source = "import os\nn = input()\nos.mkdir('d')\nopen('d/' + n, 'w').write(n)\nos.symlink('/etc/passwd', 'l')"
     tests = [Test(name=n, input=n) for n in ("1", "2")]
-    for options, left in (({"outputs": True}, {"d/2": b"2"}), ({}, None)):
+    for options, expected in (({"outputs": True}, {"d/2": b"2"}), ({}, None)):
         result = judge(pipeline, language="python3", source=source, tests=tests, options=options).result
-        kept = result.left and handed.unpack(base64.b64decode(result.left), handed.LEFT_BYTES)
-        assert (kept, result.reason) == (left, "")
+        files = result.left and handed.unpack(base64.b64decode(result.left), handed.LEFT_BYTES)
+        assert (files, result.reason) == (expected, "")
     noise = "for n in range(3): open(str(n), 'wb').write(__import__('os').urandom(100_000))\nexit(1)"
-    done = judge(pipeline, language="python3", source=noise, options={"outputs": True})
-    assert done.verdict is Verdict.RTE
+    completed = judge(pipeline, language="python3", source=noise, options={"outputs": True})
+    assert completed.verdict is Verdict.RTE
     ended = "test run: ended with exit code 1; 1 of the files that the run left are not kept"
-    assert done.result.reason.startswith(ended)
+    assert completed.result.reason.startswith(ended)
 
 
 def test_inputs_cannot_be_changed(pipeline):
     source = "import os\nf = os.open('/proc/self/fd/0', os.O_RDWR)\nos.write(f, b'9')\n"
-    done = judge(pipeline, language="python3", source=source, tests=SUM)
-    assert done.verdict is Verdict.RTE
-    assert "not permitted" in done.result.tests[0].error or "denied" in done.result.tests[0].error
+    completed = judge(pipeline, language="python3", source=source, tests=SUM)
+    assert completed.verdict is Verdict.RTE
+    assert "not permitted" in completed.result.tests[0].error or "denied" in completed.result.tests[0].error
 
 
 def test_many_noisy_tests_stay_small(pipeline):
@@ -237,13 +239,13 @@ def test_many_noisy_tests_stay_small(pipeline):
     source = "import os\nos.write(1, b'\\0' * 4000)\nos.write(2, b'\\377' * 4000)\n"
     source = "int main(void){static char b[4000];write(1,b,4000);write(2,b,4000);return 0;}"
     finished = pipeline.execute(job(language="c", source="#include <unistd.h>\n" + source, tests=tests))
-    done = finished.completed
-    assert done.verdict is Verdict.AC
-    assert len(done.result.tests) == 400
+    completed = finished.completed
+    assert completed.verdict is Verdict.AC
+    assert len(completed.result.tests) == 400
     # At 1000 tests the fixed part of a test is 400 bytes; excerpts have their own budget.
-    assert len(done.model_dump_json()) < truncation.BUDGET + 400 * 400 + 100_000
-    assert done.result.tests[0].output
-    assert not done.result.tests[-1].output
+    assert len(completed.model_dump_json()) < truncation.BUDGET + 400 * 400 + 100_000
+    assert completed.result.tests[0].output
+    assert not completed.result.tests[-1].output
 
 
 def problem(work, answers, flags=(), sample=False):
@@ -256,47 +258,50 @@ def problem(work, answers, flags=(), sample=False):
         return sha
 
     tests = [
-        ProblemTest(name=name, input=blob(given.encode()), answer=blob(answer.encode()), sample=sample)
-        for name, (given, answer) in answers.items()
+        ProblemTest(name=name, input=blob(text.encode()), answer=blob(answer.encode()), sample=sample)
+        for name, (text, answer) in answers.items()
     ]
     manifest = ProblemManifest(name="p", tests=tests, validator_flags=list(flags), limits=Limits(cpu=1))
     return Data(manifest=manifest, files=files)
 
 
 def test_problems(pipeline, work):
-    one = job(language="c", source=C_SUM)
-    one.data = problem(work, {"sample/1": ("1 2", "3"), "secret/01": ("5 5", "10.0")}, ["float_tolerance", "1e-6"])
-    done = pipeline.execute(one).completed
-    assert done.verdict is Verdict.AC
-    assert [test.name for test in done.result.tests] == ["sample/1", "secret/01"]
+    task = job(language="c", source=C_SUM)
+    task.data = problem(work, {"sample/1": ("1 2", "3"), "secret/01": ("5 5", "10.0")}, ["float_tolerance", "1e-6"])
+    completed = pipeline.execute(task).completed
+    assert completed.verdict is Verdict.AC
+    assert [test.name for test in completed.result.tests] == ["sample/1", "secret/01"]
 
 
 def test_secret_answers_stay_secret_and_so_does_what_a_program_prints_of_its_input(pipeline, work):
-    one = job(language="c", source=C_SUM)
-    one.data = problem(work, {"secret/01": ("5 5", "4711")})
-    done = pipeline.execute(one).completed
-    assert done.verdict is Verdict.WA
-    assert "4711" not in done.model_dump_json()
-    assert (done.result.tests[0].reason, done.result.reason) == ("wrong answer", "test secret/01: wrong answer")
-    assert "'10'" in done.result.tests[0].message, "for judges"
-    one.data = problem(work, {"sample/1": ("5 5", "4711")}, sample=True)
-    assert "'10' is wrong, expected '4711'" in pipeline.execute(one).completed.result.tests[0].reason
+    task = job(language="c", source=C_SUM)
+    task.data = problem(work, {"secret/01": ("5 5", "4711")})
+    completed = pipeline.execute(task).completed
+    assert completed.verdict is Verdict.WA
+    assert "4711" not in completed.model_dump_json()
+    assert (completed.result.tests[0].reason, completed.result.reason) == (
+        "wrong answer",
+        "test secret/01: wrong answer",
+    )
+    assert "'10'" in completed.result.tests[0].message, "for judges"
+    task.data = problem(work, {"sample/1": ("5 5", "4711")}, sample=True)
+    assert "'10' is wrong, expected '4711'" in pipeline.execute(task).completed.result.tests[0].reason
 
 
 def test_a_broken_validator_is_the_judges_error(pipeline, work):
-    one = job(language="c", source=C_SUM)
-    one.data = problem(work, {"1": ("5 5", "11")}, ["no_such_flag"])
-    done = pipeline.execute(one).completed
-    assert (done.verdict, done.status) == (Verdict.JE, Status.INTERNAL_ERROR)
-    assert "validator" in done.result.reason
+    task = job(language="c", source=C_SUM)
+    task.data = problem(work, {"1": ("5 5", "11")}, ["no_such_flag"])
+    completed = pipeline.execute(task).completed
+    assert (completed.verdict, completed.status) == (Verdict.JE, Status.INTERNAL_ERROR)
+    assert "validator" in completed.result.reason
 
 
 def test_blob_tests(pipeline, work):
     data = problem(work, {"1": ("5 5", "10")})
     shas = data.manifest.tests[0]
-    one = job(language="c", source=C_SUM, tests=[Test(name="1", input_blob=shas.input, answer_blob=shas.answer)])
-    one.blobs = data.files
-    assert pipeline.execute(one).completed.verdict is Verdict.AC
+    task = job(language="c", source=C_SUM, tests=[Test(name="1", input_blob=shas.input, answer_blob=shas.answer)])
+    task.blobs = data.files
+    assert pipeline.execute(task).completed.verdict is Verdict.AC
 
 
 def test_a_test_without_input_reads_nothing():
@@ -305,25 +310,25 @@ def test_a_test_without_input_reads_nothing():
 
 
 def test_an_unknown_language_is_given_back(pipeline):
-    done = pipeline.execute(job(language="klingon", source="x")).completed
-    assert done.retry
-    assert "'klingon' is not in this executor's table" in done.result.reason
+    completed = pipeline.execute(job(language="klingon", source="x")).completed
+    assert completed.retry
+    assert "'klingon' is not in this executor's table" in completed.result.reason
 
 
-def test_no_room_for_the_output_is_given_back(pool, told, work):
-    full = Pipeline(take=pool.take, tell=told.append, table=TABLE, outputs=work / "missing")
-    done = full.execute(job(command="head -c 100000 /dev/zero"))
-    assert done.completed.retry
-    assert "No such file" in done.completed.result.reason
-    assert not done.no_space
+def test_no_room_for_the_output_is_given_back(pool, progress, work):
+    full = Pipeline(take=pool.take, tell=progress.append, table=TABLE, outputs=work / "missing")
+    completed = full.execute(job(command="head -c 100000 /dev/zero"))
+    assert completed.completed.retry
+    assert "No such file" in completed.completed.result.reason
+    assert not completed.no_space
 
 
-def test_cancel_before_and_between(pool, told, work):
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        pipeline = Pipeline(take=pool.take, tell=told.append, table=TABLE, outputs=work, cancel_fd=theirs.fileno())
+def test_cancel_before_and_between(pool, progress, work):
+    near, theirs = socket.socketpair()
+    with near, theirs:
+        pipeline = Pipeline(take=pool.take, tell=progress.append, table=TABLE, outputs=work, cancel_fd=theirs.fileno())
         assert pipeline.execute(job(command="true")).completed.verdict is Verdict.AC
-        ours.send(b"x")
+        near.send(b"x")
         finished = pipeline.execute(job(command="sleep 60", limits={"wall": 90}))
         assert finished.completed is None
         assert finished.seconds < 5

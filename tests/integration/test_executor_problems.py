@@ -32,8 +32,10 @@ CAT = "import sys\nsys.stdout.write(sys.stdin.read())\n"
 
 @pytest.fixture(scope="module")
 def pool():
-    with contextlib.closing(SandboxPool(f"test-problems-{os.getpid()}", paths=extra_paths(TABLE.values()))) as made:
-        yield made
+    with contextlib.closing(
+        SandboxPool(f"test-problems-{os.getpid()}", paths=extra_paths(TABLE.values()))
+    ) as sandboxes:
+        yield sandboxes
 
 
 @pytest.fixture
@@ -41,7 +43,7 @@ def pipeline(pool, work):
     return Pipeline(take=pool.take, tell=lambda _: None, table=TABLE, outputs=work)
 
 
-def made(work, validator: str, extra=None, yaml=YAML, name="check.py"):
+def package_data(work, validator: str, extra=None, yaml=YAML, name="check.py"):
     """A package with this validator and two secret tests."""
     files = {
         "problem.yaml": yaml,
@@ -69,19 +71,22 @@ def test_example_packages_are_judged_as_their_authors_meant(pipeline, work, name
         if package.infer:
             package = read_package(EXAMPLES / name, time_limit=1)  # noqa: PLW2901 - the same, in short
         data = packages.data_of(package, work / "blobs")
-        for one in candidates(package, TABLE):
-            assert not one.skipped, one
-            if one.files:  # tests/integration/test_problem_verify.py has those
+        for candidate in candidates(package, TABLE):
+            assert not candidate.skipped, candidate
+            if candidate.files:  # tests/integration/test_problem_verify.py has those
                 continue
-            done = judge(pipeline, data, one.source.decode(), one.language, "full")
-            for rule in one.rules:
-                assert check(rule, done.verdict, done.result, 100) == "", (one.path, done.result.model_dump())
-            lazy = judge(pipeline, data, one.source.decode(), one.language)
+            completed = judge(pipeline, data, candidate.source.decode(), candidate.language, "full")
+            for rule in candidate.rules:
+                assert check(rule, completed.verdict, completed.result, 100) == "", (
+                    candidate.path,
+                    completed.result.model_dump(),
+                )
+            lazy = judge(pipeline, data, candidate.source.decode(), candidate.language)
             assert (lazy.verdict, lazy.result.failed_test, lazy.result.score) == (
-                done.verdict, done.result.failed_test, done.result.score,
+                completed.verdict, completed.result.failed_test, completed.result.score,
             )  # fmt: skip
-            assert len(done.result.tests) == len(judging_order(package.manifest))
-            assert len(lazy.result.tests) <= len(done.result.tests)
+            assert len(completed.result.tests) == len(judging_order(package.manifest))
+            assert len(lazy.result.tests) <= len(completed.result.tests)
 
 
 def test_what_a_validator_is_given_and_says(pipeline, work):
@@ -94,13 +99,13 @@ def test_what_a_validator_is_given_and_says(pipeline, work):
         "open(sys.argv[3] + 'teammessage.txt', 'w').write('for the team')\n"
         "sys.exit(42)\n"
     )
-    data = made(work, validator, {"data/secret/test_group.yaml": "output_validator_args: [a, 'b c']\n"})
-    done = judge(pipeline, data, CAT)
-    assert done.verdict is Verdict.AC
-    assert [test.message for test in done.result.tests] == [
+    data = package_data(work, validator, {"data/secret/test_group.yaml": "output_validator_args: [a, 'b c']\n"})
+    completed = judge(pipeline, data, CAT)
+    assert completed.verdict is Verdict.AC
+    assert [test.message for test in completed.result.tests] == [
         repr(("one\n", "eins\n", "one\n", ["a", "b c"])), repr(("two\n", "zwei\n", "two\n", ["a", "b c"])),
     ]  # fmt: skip
-    assert {test.feedback for test in done.result.tests} == {"for the team"}
+    assert {test.feedback for test in completed.result.tests} == {"for the team"}
 
 
 @pytest.mark.parametrize(
@@ -119,12 +124,12 @@ def test_what_a_validator_is_given_and_says(pipeline, work):
     ],
 )  # fmt: skip
 def test_a_faulty_validator_is_the_judges_error(pipeline, work, validator, words):
-    done = judge(pipeline, made(work, validator), CAT)
-    assert (done.verdict, done.status) == (Verdict.JE, Status.INTERNAL_ERROR), done.result
-    assert words in done.result.reason
-    assert len(done.result.tests) <= 1, "judging ends there"
-    assert "because" not in done.result.reason, "that may quote secrets"
-    assert ("because" in validator) == any("because" in test.message for test in done.result.tests)
+    completed = judge(pipeline, package_data(work, validator), CAT)
+    assert (completed.verdict, completed.status) == (Verdict.JE, Status.INTERNAL_ERROR), completed.result
+    assert words in completed.result.reason
+    assert len(completed.result.tests) <= 1, "judging ends there"
+    assert "because" not in completed.result.reason, "that may quote secrets"
+    assert ("because" in validator) == any("because" in test.message for test in completed.result.tests)
 
 
 def test_links_in_the_feedback_directory_are_not_followed(pipeline, work):
@@ -133,30 +138,30 @@ def test_links_in_the_feedback_directory_are_not_followed(pipeline, work):
         "os.mkfifo(d + 'teammessage.txt')\nos.mkdir(d + 'score.txt')\nos.symlink(sys.argv[2], d + 'nextpass.in')\n"
         "sys.exit(43)\n"
     )
-    done = judge(pipeline, made(work, validator), CAT)
-    assert done.verdict is Verdict.WA, done.result
-    assert (done.result.tests[0].message, done.result.tests[0].feedback) == ("", "")
+    completed = judge(pipeline, package_data(work, validator), CAT)
+    assert completed.verdict is Verdict.WA, completed.result
+    assert (completed.result.tests[0].message, completed.result.tests[0].feedback) == ("", "")
 
 
 def test_a_flood_of_feedback_is_cut(pipeline, work):
     validator = "import sys\nopen(sys.argv[3] + 'judgemessage.txt', 'w').write('m' * 10**6)\nsys.exit(43)\n"
-    done = judge(pipeline, made(work, validator), CAT)
-    assert done.verdict is Verdict.WA
-    assert 500 < len(done.result.tests[0].message) < 5000
+    completed = judge(pipeline, package_data(work, validator), CAT)
+    assert completed.verdict is Verdict.WA
+    assert 500 < len(completed.result.tests[0].message) < 5000
 
 
 def test_a_validator_is_compiled_once(pool, work):
     source = "#include <stdlib.h>\nint main(void){exit(42);}\n"
-    data = made(work, source, name="check.c")
-    said = []
+    data = package_data(work, source, name="check.c")
+    programs = []
 
     def take():
         box = pool.take()
         run = box.run
 
-        def noting(command, *more):
-            said.append(command.argv[0])
-            return run(command, *more)
+        def noting(command, *arguments):
+            programs.append(command.argv[0])
+            return run(command, *arguments)
 
         box.run = noting
         return box
@@ -164,11 +169,11 @@ def test_a_validator_is_compiled_once(pool, work):
     pipeline = Pipeline(take=take, tell=lambda _: None, table=TABLE, outputs=work)
     for _ in range(3):
         assert judge(pipeline, data, CAT).verdict is Verdict.AC
-    assert said.count("/usr/bin/gcc") == 1
+    assert programs.count("/usr/bin/gcc") == 1
     for build in work.glob("*.tar"):
         build.write_bytes(build.read_bytes()[:-1] + b"!")
     assert judge(pipeline, data, CAT).verdict is Verdict.AC
-    assert said.count("/usr/bin/gcc") == 2, "a damaged build is made again"
+    assert programs.count("/usr/bin/gcc") == 2, "a damaged build is made again"
 
 
 INTERACTIVE = YAML + "type: interactive\n"
@@ -207,25 +212,25 @@ ASK = (  # asks for a line, says "ok", and is content with "one" or "two"
 )  # fmt: skip
 def test_interaction(pipeline, work, validator, source, verdict, words):
     yaml = INTERACTIVE.replace("time_limit: 2", "time_limit: 1")
-    done = judge(pipeline, made(work, validator, yaml=yaml), source)
-    assert done.verdict == verdict, done.result.model_dump()
-    assert words in done.result.reason
-    assert done.result.tests[-1].verdict == verdict
+    completed = judge(pipeline, package_data(work, validator, yaml=yaml), source)
+    assert completed.verdict == verdict, completed.result.model_dump()
+    assert words in completed.result.reason
+    assert completed.result.tests[-1].verdict == verdict
 
 
 def test_both_sides_are_heard(pipeline, work):
     source = "assert input() == 'hello'\nprint('one', flush=True)\n"
-    done = judge(pipeline, made(work, ASK, yaml=INTERACTIVE), source)
-    assert done.verdict is Verdict.WA
-    assert done.result.failed_test == "secret/2"
+    completed = judge(pipeline, package_data(work, ASK, yaml=INTERACTIVE), source)
+    assert completed.verdict is Verdict.WA
+    assert completed.result.failed_test == "secret/2"
 
 
 def test_the_validators_time_is_not_the_submissions(pipeline, work):
     validator = "import sys\nwhile True: pass\n"
     yaml = INTERACTIVE.replace("time_limit: 2", "time_limit: 0.2")
-    done = judge(pipeline, made(work, validator, yaml=yaml), "input()")
-    assert done.verdict is Verdict.JE, done.result.model_dump()
-    assert done.result.wall > 1.42, "its own wall limit is 1.4 s, the validator has 2 s of CPU time"
+    completed = judge(pipeline, package_data(work, validator, yaml=yaml), "input()")
+    assert completed.verdict is Verdict.JE, completed.result.model_dump()
+    assert completed.result.wall > 1.42, "its own wall limit is 1.4 s, the validator has 2 s of CPU time"
 
 
 def test_passes(pipeline, work):
@@ -236,19 +241,19 @@ def test_passes(pipeline, work):
         "if n < 2: open(d + 'nextpass.in', 'w').write(f'pass {n + 2}')\nsys.exit(42)\n"
     )
     yaml = YAML.replace("memory: 128", "memory: 128, validation_passes: 3") + "type: multi-pass\n"
-    done = judge(pipeline, made(work, validator, yaml=yaml), CAT)
-    assert done.verdict is Verdict.AC, done.result
-    assert [(test.message, test.passes) for test in done.result.tests] == [
+    completed = judge(pipeline, package_data(work, validator, yaml=yaml), CAT)
+    assert completed.verdict is Verdict.AC, completed.result
+    assert [(test.message, test.passes) for test in completed.result.tests] == [
         ("one;pass 2;pass 3;", 3), ("two;pass 2;pass 3;", 3),
     ]  # fmt: skip
     crash = "import sys\nif 'pass 3' in input(): sys.exit(4)\nprint(1)\n"
-    done = judge(pipeline, made(work, validator, yaml=yaml), crash)
-    assert done.verdict is Verdict.RTE
-    assert "pass 3: ended with exit code 4" in done.result.reason
+    completed = judge(pipeline, package_data(work, validator, yaml=yaml), crash)
+    assert completed.verdict is Verdict.RTE
+    assert "pass 3: ended with exit code 4" in completed.result.reason
 
 
 def test_full_mode_runs_every_test(pipeline, work):
-    data = made(work, "import sys; sys.exit(43 if 'one' in sys.stdin.read() else 42)")
+    data = package_data(work, "import sys; sys.exit(43 if 'one' in sys.stdin.read() else 42)")
     lazy, full = (judge(pipeline, data, CAT, mode=mode) for mode in ("lazy", "full"))
     assert [test.verdict for test in lazy.result.tests] == ["WA"]
     assert [test.verdict for test in full.result.tests] == ["WA", "AC"]
@@ -258,12 +263,12 @@ def test_full_mode_runs_every_test(pipeline, work):
 
 def test_a_host_with_less_memory(pool, work):
     pipeline = Pipeline(take=pool.take, tell=lambda _: None, table=TABLE, outputs=work, memory=64 * 1024**2)
-    data = made(work, "import sys; sys.exit(42)", yaml=YAML.replace(", memory: 128", ""))
+    data = package_data(work, "import sys; sys.exit(42)", yaml=YAML.replace(", memory: 128", ""))
     assert data.manifest.limits.memory == 2048 * 1024**2
     assert judge(pipeline, data, CAT).verdict is Verdict.AC
-    asked = pipeline.execute(packages.job(made(work, "import sys; sys.exit(42)"), "python3", CAT)).completed
-    assert asked.retry
-    assert "needs 128 MiB of memory; a slot of this executor has 64 MiB" in asked.result.reason
+    completed = pipeline.execute(packages.job(package_data(work, "import sys; sys.exit(42)"), "python3", CAT)).completed
+    assert completed.retry
+    assert "needs 128 MiB of memory; a slot of this executor has 64 MiB" in completed.result.reason
 
 
 @pytest.mark.parametrize(("mib", "verdict"), [(96, Verdict.AC), (192, Verdict.JE)])
@@ -271,8 +276,8 @@ def test_who_talks_to_each_other_shares_the_slots_memory(pool, work, mib, verdic
     """128 MiB for the submission leave as much of the slot's 256 MiB to its validator."""
     pipeline = Pipeline(take=pool.take, tell=lambda _: None, table=TABLE, outputs=work, memory=256 * 1024**2)
     validator = f"import sys\nheld = bytearray({mib} << 20)\nsys.exit(42)\n"
-    done = judge(pipeline, made(work, validator, yaml=INTERACTIVE), "pass")
-    assert done.verdict is verdict, done.result.model_dump()
+    completed = judge(pipeline, package_data(work, validator, yaml=INTERACTIVE), "pass")
+    assert completed.verdict is verdict, completed.result.model_dump()
     if verdict is Verdict.JE:
-        assert "memory limit exceeded" in done.result.reason
-        assert "128 MiB" in done.result.reason
+        assert "memory limit exceeded" in completed.result.reason
+        assert "128 MiB" in completed.result.reason

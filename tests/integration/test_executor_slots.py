@@ -27,29 +27,29 @@ pytestmark = [
 
 def settings(work, **fields) -> Settings:
     core = max(os.sched_getaffinity(0))
-    given = {"index": 0, "core": core, "executor": f"test-{os.getpid()}", "outputs": work, "cgroup": "judge"}
-    return Settings.model_validate({**given, **fields})
+    defaults = {"index": 0, "core": core, "executor": f"test-{os.getpid()}", "outputs": work, "cgroup": "judge"}
+    return Settings.model_validate({**defaults, **fields})
 
 
 def job(claim: str = "c1", **submission) -> Job:
-    given = Submission.model_validate(submission)
-    return Job(assignment=Assignment(id="1" * 24, attempt=1, claim=claim, submission=given))
+    parsed = Submission.model_validate(submission)
+    return Job(assignment=Assignment(id="1" * 24, attempt=1, claim=claim, submission=parsed))
 
 
 @pytest.fixture
 def slots(work):
-    made = Slots([settings(work)])
-    yield made
-    made.close()
+    slots = Slots([settings(work)])
+    yield slots
+    slots.close()
 
 
-heard: WeakKeyDictionary[Slots, list[Event]] = WeakKeyDictionary()
+unread: WeakKeyDictionary[Slots, list[Event]] = WeakKeyDictionary()
 
 
 def until(slots: Slots, kind: type, timeout: float = 20.0):
     """Read the only slot until an event of this kind comes; those that came with it are for the next call."""
     slot = slots.slots[0]
-    events = heard.setdefault(slots, [])
+    events = unread.setdefault(slots, [])
     deadline = clock.Deadline(timeout)
     while True:
         while events:
@@ -206,8 +206,8 @@ def test_a_weak_sandbox_says_so_in_every_result(work):
 
 
 def test_usage():
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "judge.executor.slot.main"], capture_output=True, text=True, check=False
     )
-    assert done.returncode == 2
-    assert "started by the executor" in done.stderr
+    assert result.returncode == 2
+    assert "started by the executor" in result.stderr

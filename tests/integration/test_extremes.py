@@ -30,11 +30,11 @@ NEVER = {"user": "old", "verdict": "WA"}
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory, etcd_endpoint: str, mongod_address: str) -> Iterator[World]:
-    with patient_world(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as one:
+    with patient_world(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as world:
         # Each condition is met by many, both together by none.
-        write(one.db, finished(HISTORY, user="old", verdict="AC"))
-        write(one.db, finished(HISTORY, user="new", verdict="WA"))
-        yield one
+        write(world.db, finished(HISTORY, user="old", verdict="AC"))
+        write(world.db, finished(HISTORY, user="new", verdict="WA"))
+        yield world
 
 
 # --- searches --------------------------------------------------------------------------------------------------
@@ -46,13 +46,13 @@ def test_a_search_that_finds_nothing_for_long_ends_with_a_sentence(
     people = world.client()
     assert people.call("search", m.SearchRequest(**NEVER), m.SearchReply).tasks == [], "it ends if it is let"
     monkeypatch.setattr(reading, "_PATIENCE", 0.01)
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as caught:
         people.call("search", m.SearchRequest(**NEVER, limit=7), m.SearchReply)
-    assert str(told.value) == (
+    assert str(caught.value) == (
         "this search has looked for 0.01 s and not found 8 submissions that meet all its conditions; leave a condition "
         "out, or ask for fewer"
     )
-    assert (told.value.http_status, told.value.exit_code) == (400, 2)
+    assert (caught.value.http_status, caught.value.exit_code) == (400, 2)
     monkeypatch.undo()
     assert people.call("search", m.SearchRequest(user="old", limit=7), m.SearchReply).next is not None
     assert reading._PATIENCE == 3.0, "what docs/protocol.md says"
@@ -79,11 +79,11 @@ def test_long_searches_keep_nobody_from_work(world: World) -> None:
             for _ in range(10):
                 task = people.call("add", source(), m.AddReply).task.id
                 assert task in executor.work or executor.report(vacant=1).add
-                executor.report(*[accepted(one) for one in executor.work.copy().values()], vacant=0)
+                executor.report(*[accepted(assignment) for assignment in executor.work.copy().values()], vacant=0)
                 assert people.call("get", m.GetRequest(id=task, wait=5.0), m.Task).done
         finally:
             stop.set()
-    assert all(one.result() for one in looking)
+    assert all(future.result() for future in looking)
 
 
 # --- numbers and times -----------------------------------------------------------------------------------------
@@ -129,8 +129,8 @@ def fields(schema: dict[str, Any], all_of: dict[str, Any], path: tuple[str, ...]
     """The numbers and times of a message, by their paths; not those in lists."""
     if "$ref" in schema:
         schema = all_of[schema["$ref"].rpartition("/")[2]]
-    for one in schema.get("anyOf", []):
-        yield from fields(one, all_of, path)
+    for variant in schema.get("anyOf", []):
+        yield from fields(variant, all_of, path)
     if schema.get("type") in {"integer", "number"} or schema.get("format") == "date-time":
         yield path, "time" if "format" in schema else "number"
     for name, inner in schema.get("properties", {}).items():
@@ -138,11 +138,11 @@ def fields(schema: dict[str, Any], all_of: dict[str, Any], path: tuple[str, ...]
 
 
 def extremes() -> list[tuple[str, tuple[str, ...], str]]:
-    found = []
+    cases = []
     for name, method in METHODS.items():
         schema = method.request.model_json_schema()
-        found += [(name, path, kind) for path, kind in fields(schema, schema.get("$defs", {}))]
-    return found
+        cases += [(name, path, kind) for path, kind in fields(schema, schema.get("$defs", {}))]
+    return cases
 
 
 def post(world: World, role: str, method: str, body: bytes) -> tuple[int, dict[str, Any]]:

@@ -30,12 +30,12 @@ class Watch:
     user: str
     place: int
     began: int
-    seen: Counter[str] = field(default_factory=Counter)
+    handed_out: Counter[str] = field(default_factory=Counter)
 
     @property
-    def most(self) -> int:
+    def largest(self) -> int:
         """Of any other single user."""
-        return max((count for user, count in self.seen.items() if user != self.user), default=0)
+        return max((count for user, count in self.handed_out.items() if user != self.user), default=0)
 
 
 class Log:
@@ -47,7 +47,7 @@ class Log:
         self._order: list[str] = []
         self._watched: dict[str, Watch] = {}
         self.ended: list[Watch] = []
-        self.held: Counter[str] = Counter()
+        self.queued: Counter[str] = Counter()
         self.stop = False
 
     def __len__(self) -> int:
@@ -56,8 +56,8 @@ class Log:
     def add(self, people: RpcClient, user: str) -> str:
         """Hand in one task; people add to a user's tasks one after the other, crowds side by side."""
         with self._lock:
-            self.held[user] += 1
-            place = self.held[user]
+            self.queued[user] += 1
+            place = self.queued[user]
         task = people.call("add", source(user=user), m.AddReply).task.id
         with self._lock:
             if task not in self._handed:
@@ -67,15 +67,15 @@ class Log:
     def handed(self, add: list[m.Assignment]) -> None:
         """What one report was answered with."""
         with self._lock:
-            for one in add:
-                user = one.submission.user
-                self._handed[one.id] = len(self._order)
+            for assignment in add:
+                user = assignment.submission.user
+                self._handed[assignment.id] = len(self._order)
                 self._order.append(user)
-                self.held[user] -= 1
-                if (watch := self._watched.pop(one.id, None)) is not None:
+                self.queued[user] -= 1
+                if (watch := self._watched.pop(assignment.id, None)) is not None:
                     self.ended.append(watch)
-                for other in self._watched.values():
-                    other.seen[user] += 1
+                for open_watch in self._watched.values():
+                    open_watch.handed_out[user] += 1
             self._lock.notify_all()
 
     def wait_until_handed(self, task: str) -> None:
@@ -109,32 +109,32 @@ def people(world: World, log: Log, crowds: int) -> Iterator[None]:
             for task in [log.add(client, user) for _ in range(3)]:
                 log.wait_until_handed(task)
 
-    who: list[tuple[Callable[[str, RpcClient], None], str]] = [
+    roles: list[tuple[Callable[[str, RpcClient], None], str]] = [
         *((crowd, user) for user in CROWDS[:crowds] for _ in range(THREADS)),
         *((turns, user) for user in TURNS),
         (threes, "ann"),
     ]
-    clients = [world.client(f"gw{number}", timeout=30) for number in range(len(who))]
-    with ThreadPoolExecutor(len(who)) as pool:
-        running = [pool.submit(act, user, client) for (act, user), client in zip(who, clients, strict=True)]
+    clients = [world.client(f"gw{number}", timeout=30) for number in range(len(roles))]
+    with ThreadPoolExecutor(len(roles)) as pool:
+        running = [pool.submit(act, user, client) for (act, user), client in zip(roles, clients, strict=True)]
         try:
             yield
         finally:
             log.let_go()
-    for one in running:
-        one.result()
+    for future in running:
+        future.result()
 
 
 def ready(log: Log) -> bool:
     """Nearly all wait who will: only then the next are handed out, or nobody would have to wait."""
-    return sum(log.held[user] > 0 for user in [*TURNS, "ann"]) >= len(TURNS)
+    return sum(log.queued[user] > 0 for user in [*TURNS, "ann"]) >= len(TURNS)
 
 
 def turn(executor: Executor, log: Log) -> None:
     """End what the executor has in hand, and fill its slots."""
     wait_for(lambda: ready(log), what="people who wait")
-    done = [accepted(one) for one in executor.work.copy().values()]
-    log.handed(executor.report(*done, vacant=executor.slots).add)
+    completions = [accepted(assignment) for assignment in executor.work.copy().values()]
+    log.handed(executor.report(*completions, vacant=executor.slots).add)
 
 
 @pytest.mark.parametrize(("judicators", "crowds"), [(1, 0), (1, 3), (2, 2)])
@@ -157,20 +157,20 @@ def test_nobody_sees_more_of_another_user_than_the_own_place_in_line(
             for executor in executors:
                 turn(executor, log)
     watches = log.watches()
-    assert sum(one.user == "ann" for one in log.ended) >= 6
-    for one in watches:
-        if one.user not in CROWDS:
+    assert sum(watch.user == "ann" for watch in log.ended) >= 6
+    for watch in watches:
+        if watch.user not in CROWDS:
             # Once more where this user was served in the round that was on. Judicators do not know what others add
             # at this very moment, so each may give a crowd's tasks the same place; and one add of each of its threads
             # may have been under way.
-            most = judicators * (one.place + 1) + (THREADS if crowds else judicators - 1)
-            assert one.most <= most, one
+            limit = judicators * (watch.place + 1) + (THREADS if crowds else judicators - 1)
+            assert watch.largest <= limit, watch
 
 
 def test_the_order_is_the_leaders_wherever_tasks_are_added(world: World) -> None:
     """A user who was served in this round begins in the next one."""
     near, far = world.judicator("j1"), world.judicator("j2")
-    here, there = (world.client(f"gw{at.config.name}", at=at) for at in (near, far))
+    near_client, far_client = (world.client(f"gw{at.config.name}", at=at) for at in (near, far))
     executor = world.executor(slots=1)
     executor.report(vacant=0)
     queue = near.judicator.replica.queue
@@ -181,12 +181,12 @@ def test_the_order_is_the_leaders_wherever_tasks_are_added(world: World) -> None
         wait_for(lambda: len(queue) == before + 1, what="the task at the leader")
 
     def next_one() -> str:
-        done = [accepted(one) for one in executor.work.copy().values()]
-        return executor.report(*done, vacant=1).add[0].submission.user
+        completions = [accepted(assignment) for assignment in executor.work.copy().values()]
+        return executor.report(*completions, vacant=1).add[0].submission.user
 
-    for client, user in ((here, "ann"), (there, "bob"), (here, "bob")):
+    for client, user in ((near_client, "ann"), (far_client, "bob"), (near_client, "bob")):
         add(client, user)
     assert next_one() == "ann"
-    add(there, "ann")
-    add(here, "cleo")
+    add(far_client, "ann")
+    add(near_client, "cleo")
     assert [next_one() for _ in range(4)] == ["bob", "cleo", "bob", "ann"]

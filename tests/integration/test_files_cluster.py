@@ -44,21 +44,21 @@ PACKAGE = {
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with running(tmp_path_factory.mktemp("files") / "cluster", "--slots", "2") as found:
-        tokens = Path(found.config("gateway")["tokens"])
+    with running(tmp_path_factory.mktemp("files") / "cluster", "--slots", "2") as cluster:
+        tokens = Path(cluster.config("gateway")["tokens"])
         rows = yaml.safe_load(tokens.read_text())
         rows["tokens"].append({"user": "ada", "role": "user", "sha256": token_digest(ADA)})
         tokens.write_text(yaml.safe_dump(rows))
         package = write(tmp_path_factory.mktemp("package") / "sum", PACKAGE)
-        run(found, "problem", "import", "--visible", str(package))
-        yield found
-    assert processes_of(str(found.directory)) == {}
+        run(cluster, "problem", "import", "--visible", str(package))
+        yield cluster
+    assert processes_of(str(cluster.directory)) == {}
 
 
 def run(cluster: Cluster, *arguments: str, code: int = 0) -> bytes:
     """Run judgectl; returns stdout, or stderr when it was to fail."""
-    done = judgectl_bytes(cluster, *arguments, code=code)
-    return done.stderr if code in {1, 2} else done.stdout
+    result = judgectl_bytes(cluster, *arguments, code=code)
+    return result.stderr if code in {1, 2} else result.stdout
 
 
 def handed_in(cluster: Cluster, *arguments: str, code: int = 0) -> Any:
@@ -86,15 +86,15 @@ def folder(work: Path) -> Path:
 
 def archive(files: dict[str, bytes]) -> bytes:
     target = io.BytesIO()
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as made:
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as file:
         for name, data in files.items():
-            made.writestr(name, data)
+            file.writestr(name, data)
     return target.getvalue()
 
 
 def unpacked(data: bytes) -> dict[str, bytes]:
-    with zipfile.ZipFile(io.BytesIO(data)) as found:
-        return {name: found.read(name) for name in found.namelist()}
+    with zipfile.ZipFile(io.BytesIO(data)) as file:
+        return {name: file.read(name) for name in file.namelist()}
 
 
 def judged(http: httpx.Client, answer: httpx.Response) -> Any:
@@ -118,17 +118,17 @@ def test_a_directory_and_what_comes_back(cluster: Cluster, folder: Path, work: P
     assert unpacked((work / "back.zip").read_bytes()) == SUM
     assert run(cluster, "source", task["id"], "lib/add.cpp") == SUM["lib/add.cpp"]
     assert b"is there already" in run(cluster, "source", task["id"], "--to", str(work / "back"), code=2)
-    shown = run(cluster, "get", "--source", task["id"]).decode()
-    assert "main.cpp" in shown and "int add(int a, int b);" in shown and "no UTF-8 text" in shown
+    text = run(cluster, "get", "--source", task["id"]).decode()
+    assert "main.cpp" in text and "int add(int a, int b);" in text and "no UTF-8 text" in text
 
 
 def test_files_of_one_program_and_programs_of_one_file(cluster: Cluster, folder: Path) -> None:
     names = [str(folder / name) for name in ("main.cpp", "lib/add.cpp", "add.h")]
     task = handed_in(cluster, "-p", "sum", *names)
     assert task["verdict"] == "AC"
-    assert [one["name"] for one in task["submission"]["files"]] == ["main.cpp", "lib/add.cpp", "add.h"]
+    assert [file["name"] for file in task["submission"]["files"]] == ["main.cpp", "lib/add.cpp", "add.h"]
     tasks = handed_in(cluster, "-p", "sum", "--each", *names[:2], code=15)
-    assert [one["verdict"] for one in tasks] == ["CE", "CE"], "neither is a program"
+    assert [row["verdict"] for row in tasks] == ["CE", "CE"], "neither is a program"
 
 
 def test_an_archive_and_an_entry(cluster: Cluster, work: Path) -> None:
@@ -168,9 +168,9 @@ def test_what_cannot_be_handed_in_is_one_sentence(
         (work / name).write_text("int main(void) { return 0; }\n")
     (work / "bomb.zip").write_bytes(archive({"a.c": bytes(9 * 1024**2)}))
     (work / "empty").mkdir()
-    paths = [one if one.startswith("-") or one == "x.c" else str(work / one) for one in arguments]
-    said = run(cluster, "submit", "-p", "sum", *paths, code=2).decode()
-    assert sentence in said.replace("\n", " ")
+    paths = [word if word.startswith("-") or word == "x.c" else str(work / word) for word in arguments]
+    error = run(cluster, "submit", "-p", "sum", *paths, code=2).decode()
+    assert sentence in error.replace("\n", " ")
 
 
 def test_a_directory_in_a_packages_submissions(cluster: Cluster, folder: Path, work: Path) -> None:
@@ -210,8 +210,8 @@ def test_names_that_conflict_with_files_of_the_problem_are_refused(
         return
     assert answer.status_code == 400
     assert sentence in answer.json()["error"]
-    said = run(cluster, "submit", "-p", "with-include", "-l", "cpp", str(work / "own"), code=2).decode()
-    assert sentence in said.replace("\n", " ")
+    error = run(cluster, "submit", "-p", "with-include", "-l", "cpp", str(work / "own"), code=2).decode()
+    assert sentence in error.replace("\n", " ")
 
 
 # --- the API ---------------------------------------------------------------------------------------------------
@@ -234,24 +234,28 @@ def test_json_form_and_archive_are_one_submission(http: httpx.Client) -> None:
     body = http.post(
         "/submissions", params=fields, content=archive(SUM), headers={**key, "Content-Type": "application/zip"}
     )
-    assert [one.status_code for one in (form, packed, body)] == [200, 200, 200], (form.text, packed.text, body.text)
-    assert {one.json()["id"] for one in (first, form, packed, body)} == {first.json()["id"]}
-    other = http.post("/submissions", json={**fields, "files": as_json({**SUM, "x.h": b""})}, headers=key)
-    assert other.status_code == 409
+    assert [answer.status_code for answer in (form, packed, body)] == [200, 200, 200], (
+        form.text,
+        packed.text,
+        body.text,
+    )
+    assert {answer.json()["id"] for answer in (first, form, packed, body)} == {first.json()["id"]}
+    conflicting = http.post("/submissions", json={**fields, "files": as_json({**SUM, "x.h": b""})}, headers=key)
+    assert conflicting.status_code == 409
     assert judged(http, first)["verdict"] == "AC"
 
 
 def test_files_are_shown_and_downloaded(cluster: Cluster, http: httpx.Client) -> None:
-    sent = [("sub_file[]", (name, data)) for name, data in SUM.items()]
-    task = judged(http, http.post("/submissions", data={"problem_id": "sum", "mainclass": "main.cpp"}, files=sent))
+    parts = [("sub_file[]", (name, data)) for name, data in SUM.items()]
+    task = judged(http, http.post("/submissions", data={"problem_id": "sum", "mainclass": "main.cpp"}, files=parts))
     assert (task["verdict"], task["submission"]["language"], task["submission"]["entry"]) == ("AC", "cpp", "main.cpp")
-    whole = http.get(f"/submissions/{task['id']}/source")
-    assert unpacked(whole.content) == SUM and f"filename={task['id']}.zip" in whole.headers["Content-Disposition"]
+    download = http.get(f"/submissions/{task['id']}/source")
+    assert unpacked(download.content) == SUM and f"filename={task['id']}.zip" in download.headers["Content-Disposition"]
     for name, data in SUM.items():
-        one = http.get(f"/submissions/{task['id']}/source", params={"file": name})
-        assert one.content == data and "attachment" in one.headers["Content-Disposition"]
+        download_one = http.get(f"/submissions/{task['id']}/source", params={"file": name})
+        assert download_one.content == data and "attachment" in download_one.headers["Content-Disposition"]
     assert http.get(f"/submissions/{task['id']}/source", params={"file": "x"}).status_code == 404
-    listed = next(one for one in http.get("/submissions").json()["tasks"] if one["id"] == task["id"])
+    listed = next(row for row in http.get("/submissions").json()["tasks"] if row["id"] == task["id"])
     assert listed["submission"]["files"] == [] and listed["submission"]["source"] is None
 
 
@@ -262,12 +266,12 @@ def test_nobody_elses_source(cluster: Cluster, http: httpx.Client, folder: Path)
 
 
 def test_what_the_api_refuses(http: httpx.Client) -> None:
-    many = {f"{n}.c": b"int x;" for n in range(101)}
+    too_many = {f"{n}.c": b"int x;" for n in range(101)}
     big = {"a.c": b"x" * 200_000, "b.c": b"x" * 100_000}
-    for files, status, sentence in ((many, 400, "100"), (big, 413, "262144")):
+    for files, status, sentence in ((too_many, 400, "100"), (big, 413, "262144")):
         answers = [
             http.post("/submissions", json={"language": "c", "files": as_json(files)}),
-            http.post("/submissions", data={"language": "c"}, files=[("files", one) for one in files.items()]),
+            http.post("/submissions", data={"language": "c"}, files=[("files", item) for item in files.items()]),
             http.post("/submissions", data={"language": "c"}, files=[("file", ("x.zip", archive(files)))]),
         ]
         for answer in answers:
@@ -316,13 +320,17 @@ def test_the_page_takes_and_shows_files(cluster: Cluster) -> None:
         fields = {"csrf": csrf[1], "key": "k" * 20, "problem": "sum", "language": "", "source": "", "entry": ""}
         bad = browser.post("/submit", data=fields, files=[("file", ("a.c", b"x")), ("file", ("a.c", b"y"))])
         assert bad.status_code == 400 and "is the name of two files" in bad.text.replace("&#39;", "'")
-        done = browser.post("/submit", data=fields, files=[("file", ("sum.zip", archive(SUM)))])
-        assert done.status_code == 200 and "/submissions/" in str(done.url), done.text
-        task = str(done.url).rpartition("/")[2]
+        page_after = browser.post("/submit", data=fields, files=[("file", ("sum.zip", archive(SUM)))])
+        assert page_after.status_code == 200 and "/submissions/" in str(page_after.url), page_after.text
+        task = str(page_after.url).rpartition("/")[2]
         for name in SUM:
-            assert f"<h3>{name}" in done.text
-        assert "4 files of sum.zip" in done.text and "It is empty." in done.text and "not UTF-8 text" in done.text
-        links = re.findall(rf'href="(/api/v1/submissions/{task}/source[^"]*)"', done.text)
+            assert f"<h3>{name}" in page_after.text
+        assert (
+            "4 files of sum.zip" in page_after.text
+            and "It is empty." in page_after.text
+            and "not UTF-8 text" in page_after.text
+        )
+        links = re.findall(rf'href="(/api/v1/submissions/{task}/source[^"]*)"', page_after.text)
         assert len(links) == len(SUM) + 1
         assert unpacked(browser.get(links[0]).content) == SUM
         assert [browser.get(link).content for link in links[1:]] == list(SUM.values())

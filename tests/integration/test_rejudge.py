@@ -55,52 +55,60 @@ def executor(world: World, people: RpcClient) -> Executor:
 
 
 def verdicts(people: RpcClient, ids: list[str]) -> list[str | None]:
-    return [get(people, one).verdict for one in ids]
+    return [get(people, task).verdict for task in ids]
 
 
 def by_search(people: RpcClient) -> dict[str, str | None]:
     """Every verdict as one search shows it, and as searches by verdict find it; they must agree."""
-    whole = people.call("search", m.SearchRequest(limit=500), m.SearchReply)
-    return {task.id: task.verdict for task in whole.tasks}
+    reply = people.call("search", m.SearchRequest(limit=500), m.SearchReply)
+    return {task.id: task.verdict for task in reply.tasks}
 
 
 def test_from_start_to_apply(world: World, people: RpcClient, executor: Executor) -> None:
     ids = judge(people, executor, *OLD)
-    before = [get(people, one) for one in ids]
+    before = [get(people, task_id) for task_id in ids]
     preview = people.call("rejudge_preview", RejudgeFilter(verdict=["WA", "TLE", "AC"]), RejudgePreview)
     assert (preview.count, preview.skipped, preview.verdicts) == (5, 0, {"AC": 1, "TLE": 1, "WA": 3})
     assert [task.id for task in preview.tasks] == ids[::-1]
     assert world.db.rejudgings.count_documents({}) == 0, "a preview stores nothing"
 
-    seen = start(people, ids=ids)
-    assert (seen.id, seen.state, seen.total, seen.waiting) == (1, "running", 5, 5)
-    assert [get(people, one).rejudging for one in ids] == [1] * 5
+    rejudging = start(people, ids=ids)
+    assert (rejudging.id, rejudging.state, rejudging.total, rejudging.waiting) == (1, "running", 5, 5)
+    assert [get(people, task_id).rejudging for task_id in ids] == [1] * 5
     rejudge(executor, dict(zip(sources(people, ids), NEW, strict=True)))
-    seen = show(people, 1)
-    assert (seen.state, seen.done, seen.changed, seen.waiting, seen.running) == ("finished", 5, 3, 0, 0)
+    rejudging = show(people, 1)
+    assert (rejudging.state, rejudging.done, rejudging.changed, rejudging.waiting, rejudging.running) == (
+        "finished",
+        5,
+        3,
+        0,
+        0,
+    )
     assert verdicts(people, ids) == OLD, "nothing changes before it is applied"
     assert by_search(people) == dict(zip(ids, OLD, strict=True))
-    found = diff(people, 1)
-    assert found.matrix == {"AC": {"AC": 1}, "TLE": {"AC": 1}, "WA": {"AC": 1, "RTE": 1, "WA": 1}}
-    changed = {one.id: (one.before.verdict, one.after and one.after.verdict) for one in found.changes}
+    comparison = diff(people, 1)
+    assert comparison.matrix == {"AC": {"AC": 1}, "TLE": {"AC": 1}, "WA": {"AC": 1, "RTE": 1, "WA": 1}}
+    changed = {
+        change.id: (change.before.verdict, change.after and change.after.verdict) for change in comparison.changes
+    }
     assert changed == {ids[0]: ("WA", "AC"), ids[3]: ("TLE", "AC"), ids[4]: ("WA", "RTE")}
-    assert get(people, found.changes[0].rerun or "").rerun_of == found.changes[0].id
+    assert get(people, comparison.changes[0].rerun or "").rerun_of == comparison.changes[0].id
     assert len(diff(people, 1, all=True).changes) == 5
 
     act(people, "apply", 1)
-    seen = settled(people, 1)
-    assert (seen.state, seen.ended_by, seen.changed, seen.done) == ("applied", "root", 3, 5)
+    rejudging = settled(people, 1)
+    assert (rejudging.state, rejudging.ended_by, rejudging.changed, rejudging.done) == ("applied", "root", 3, 5)
     assert verdicts(people, ids) == NEW
     assert by_search(people) == dict(zip(ids, NEW, strict=True))
-    assert diff(people, 1, all=True).matrix == found.matrix
-    assert {one.id for one in diff(people, 1).changes} == set(changed)
-    for old, task in zip(before, (get(people, one) for one in ids), strict=True):
+    assert diff(people, 1, all=True).matrix == comparison.matrix
+    assert {change.id for change in diff(people, 1).changes} == set(changed)
+    for old, task in zip(before, (get(people, task_id) for task_id in ids), strict=True):
         (past,) = task.past
         assert (past.rejudging, past.why, past.verdict, past.trace) == (1, "new test data", old.verdict, old.trace)
         assert task.trace == "trace-of-the-rejudging"
         assert (task.rejudging, task.created, task.latency) == (None, old.created, old.latency)
         assert task.version > old.version
-        assert [one.rejudging for one in task.history] == [None, 1]
+        assert [attempt.rejudging for attempt in task.history] == [None, 1]
     assert world.db.tasks.count_documents({}) == 5, "no run is left"
     assert world.db.meta.find_one({"_id": "verdicts"})["folding"] == []
 
@@ -113,8 +121,8 @@ def test_drop_leaves_no_trace_on_verdicts(world: World, people: RpcClient, execu
     rejudge(executor, {texts[0]: "AC", texts[1]: "AC", texts[4]: "AC"})
     assert show(people, 1).state == "finished"
     act(people, "cancel", 1)
-    seen = settled(people, 1)
-    assert (seen.state, seen.changed) == ("cancelled", 3)
+    rejudging = settled(people, 1)
+    assert (rejudging.state, rejudging.changed) == ("cancelled", 3)
     assert diff(people, 1).matrix == {"WA": {"AC": 3}}, "what it would have changed is kept"
     assert list(world.db.tasks.find(sort=[("_id", 1)])) == before
 
@@ -145,16 +153,16 @@ def test_folding_makes_what_readers_saw_before(world: World, changes: dict[str, 
         },
     }
     world.db.tasks.insert_one(doc)
-    whole = world.db.tasks.find_one()
+    stored = world.db.tasks.find_one()
     world.db.tasks.update_one({}, verdicts_in_force.FOLD)
     folded = world.db.tasks.find_one()
     folded["blobs"].sort()
-    assert folded == verdicts_in_force.current(whole, frozenset({7}))
+    assert folded == verdicts_in_force.current(stored, frozenset({7}))
 
 
 def test_every_filter(people: RpcClient, world: World) -> None:
     first, second = world.executor("e1", slots=8), world.executor("e2", slots=8, languages=("c", "python3"))
-    one = judge(people, first, "WA", "AC", user="ann")
+    of_ann = judge(people, first, "WA", "AC", user="ann")
     middle = datetime.datetime.now(datetime.UTC)
     two = judge(people, second, "WA", "AC", user="bob")
     three = judge(people, second, "CE", user="bob", language="python3")
@@ -163,13 +171,13 @@ def test_every_filter(people: RpcClient, world: World) -> None:
         request = RejudgeFilter.model_validate(conditions)
         return {task.id for task in people.call("rejudge_preview", request, RejudgePreview).tasks}
 
-    assert count(user=["ann"]) == set(one)
+    assert count(user=["ann"]) == set(of_ann)
     assert count(language=["python3"]) == set(three)
-    assert count(verdict=["WA", "CE"]) == {one[0], two[0], three[0]}
+    assert count(verdict=["WA", "CE"]) == {of_ann[0], two[0], three[0]}
     assert count(executor=["e2"]) == {*two, *three}
     assert count(since=middle) == {*two, *three}
-    assert count(until=middle) == set(one)
-    assert count(ids=[one[0], two[0]], user=["bob"]) == {two[0]}
+    assert count(until=middle) == set(of_ann)
+    assert count(ids=[of_ann[0], two[0]], user=["bob"]) == {two[0]}
     assert count(user=["bob"], verdict=["AC"], executor=["e2"], since=middle) == {two[1]}
     assert count(problem=["nothing"]) == set()
 
@@ -188,9 +196,9 @@ def test_refusals(people: RpcClient, executor: Executor) -> None:
         with pytest.raises(error, match=words) as caught:
             start(people, **conditions)
         assert type(caught.value) is error
-    for what in ("apply", "cancel"):
+    for action in ("apply", "cancel"):
         with pytest.raises(NotFoundError, match="no rejudging 7"):
-            act(people, what, 7)
+            act(people, action, 7)
     start(people, ids=[judged])
     with pytest.raises(EmptyError, match="1 match, but are part of an open rejudging"):
         start(people, ids=[judged])
@@ -200,9 +208,9 @@ def test_refusals(people: RpcClient, executor: Executor) -> None:
     with pytest.raises(ConflictError, match="run of rejudging 1"):
         people.call("cancel", m.TaskRef(id=rerun), m.Task)
     act(people, "cancel", 1)
-    for what in ("apply", "cancel"):
+    for action in ("apply", "cancel"):
         with pytest.raises(ConflictError, match="cancelled already"):
-            act(people, what, 1)
+            act(people, action, 1)
     again = start(people, ids=[judged])
     executor.report(vacant=0)
     assert get(people, judged).rejudging == again.id
@@ -228,8 +236,8 @@ def test_the_same_key_at_the_same_moment_makes_one_rejudging(people: RpcClient, 
     ids = judge(people, executor, *["WA"] * 5)
     request = RejudgeStart(filter=RejudgeFilter(ids=ids), reason="r", user="root", idempotency_key="k")
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: people.call("rejudge_start", request, Rejudging), range(8)))
-    assert len({one.id for one in found}) == 1
+        rejudgings = list(pool.map(lambda _: people.call("rejudge_start", request, Rejudging), range(8)))
+    assert len({rejudging.id for rejudging in rejudgings}) == 1
     assert len(people.call("rejudgings", RejudgingsRequest(), RejudgingsReply).rejudgings) == 1
 
 
@@ -249,18 +257,20 @@ def test_the_problem_is_taken_as_it_is_now_and_past_verdicts_pile_up(
     for number, verdict in ((1, "AC"), (2, "TLE")):
         start(people, problem=["sum"])
         executor.report()
-        (one,) = executor.work.values()
-        assert one.problem is not None
-        assert one.problem.hash == new
-        assert one.trace == "trace-of-the-rejudging"
-        executor.report(completed(one, verdict), vacant=0)
+        (assignment,) = executor.work.values()
+        assert assignment.problem is not None
+        assert assignment.problem.hash == new
+        assert assignment.trace == "trace-of-the-rejudging"
+        executor.report(completed(assignment, verdict), vacant=0)
         act(people, "apply", number)
         settled(people, number)
     final = get(people, task)
     assert (final.verdict, final.problem and final.problem.hash) == ("TLE", new)
-    assert [(one.rejudging, one.verdict) for one in final.past] == [(1, "WA"), (2, "AC")]
-    assert [one.problem and one.problem.hash for one in final.past] == [old, new]
-    assert [(one.before.verdict, one.after and one.after.verdict) for one in diff(people, 1).changes] == [("WA", "AC")]
+    assert [(past.rejudging, past.verdict) for past in final.past] == [(1, "WA"), (2, "AC")]
+    assert [past.problem and past.problem.hash for past in final.past] == [old, new]
+    assert [(change.before.verdict, change.after and change.after.verdict) for change in diff(people, 1).changes] == [
+        ("WA", "AC")
+    ]
     assert len(texts) == 1
 
 
@@ -272,15 +282,15 @@ def test_live_submissions_go_before_hundreds_of_runs(world: World, people: RpcCl
     executor.report(vacant=0)
     for priority in ("low", "normal", "high"):
         live = people.call("add", source(priority, priority=priority), m.AddReply).task.id
-        assert [one.id for one in executor.report(vacant=1).add] == [live]
+        assert [assignment.id for assignment in executor.report(vacant=1).add] == [live]
         executor.report(accepted(executor.work[live]), vacant=0)
     # A live task that this executor failed before, with another executor alive that has not: still no run before it.
-    other = world.executor("e2", languages=("python3",))
-    other.report(vacant=0)
+    second = world.executor("e2", languages=("python3",))
+    second.report(vacant=0)
     live = people.call("add", source("again"), m.AddReply).task.id
     executor.report(vacant=1)
-    one = executor.work[live]
-    failed = accepted(one, status=m.Status.RETRYING, verdict=None, retry=True)
+    assignment = executor.work[live]
+    failed = accepted(assignment, status=m.Status.RETRYING, verdict=None, retry=True)
     assert [again.id for again in executor.report(failed, vacant=1).add] == [live]
     executor.report(accepted(executor.work[live]), vacant=0)
     # A run that is given back waits behind everything live as well.
@@ -289,15 +299,17 @@ def test_live_submissions_go_before_hundreds_of_runs(world: World, people: RpcCl
     assert get(people, run.id).rerun_of is not None
     executor.report(accepted(run, status=m.Status.RETRYING, verdict=None, retry=True, penalty=False), vacant=0)
     live = people.call("add", source("last", priority="low"), m.AddReply).task.id
-    assert [one.id for one in executor.report(vacant=1).add] == [live]
+    assert [assignment.id for assignment in executor.report(vacant=1).add] == [live]
     executor.report(accepted(executor.work[live]), vacant=0)
-    assert [one.id for one in executor.report(vacant=1).add] == [run.id], "then the one that was given back"
+    assert [assignment.id for assignment in executor.report(vacant=1).add] == [run.id], (
+        "then the one that was given back"
+    )
 
 
 def multiply(world: World, count: int) -> None:
     """So many more submissions like the only one there is."""
-    one = world.db.tasks.find_one({}, {"_id": 0, "key": 0})
-    world.db.tasks.insert_many([dict(one) for _ in range(count)])
+    doc = world.db.tasks.find_one({}, {"_id": 0, "key": 0})
+    world.db.tasks.insert_many([dict(doc) for _ in range(count)])
 
 
 def test_cancel_is_quick_with_thousands_and_stops_what_runs(
@@ -314,9 +326,9 @@ def test_cancel_is_quick_with_thousands_and_stops_what_runs(
     assert act(people, "cancel", 1).state == "cancelled"
     # The executor is called although it has nothing to tell, and hears that its work is not wanted.
     wait_for(lambda: executor.report(vacant=0, hold=5.0) and not executor.work, what="a call")
-    seen = settled(people, 1)
+    rejudging = settled(people, 1)
     took = time.monotonic() - begin
-    assert (seen.waiting, seen.running) == (4993, 8)
+    assert (rejudging.waiting, rejudging.running) == (4993, 8)
     assert world.db.tasks.count_documents({"rejudging": {"$exists": True}}) == 0
     assert world.db.tasks.count_documents({}) == 5001
     assert took < 30, "seconds on an idle machine are a fifth of this"
@@ -344,4 +356,4 @@ def test_thousands_are_applied_in_bounded_steps(world: World, people: RpcClient,
         after = page.next
         if after is None:
             break
-    assert len({one.id for one in pages}) == len(pages) == 4001
+    assert len({change.id for change in pages}) == len(pages) == 4001

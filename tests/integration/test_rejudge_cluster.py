@@ -20,14 +20,14 @@ PRINTS = "n = int(input())\nprint(n + n)\nimport sys\nprint('a word on stderr', 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with running(tmp_path_factory.mktemp("rejudge") / "cluster", "--slots", "1") as found:
-        yield found
-    assert processes_of(str(found.directory)) == {}
+    with running(tmp_path_factory.mktemp("rejudge") / "cluster", "--slots", "1") as cluster:
+        yield cluster
+    assert processes_of(str(cluster.directory)) == {}
 
 
 def ctl(cluster: Cluster, *arguments: str, code: int = 0) -> str:
-    done = judgectl(cluster, *arguments, code=code)
-    return done.stderr if code else done.stdout
+    result = judgectl(cluster, *arguments, code=code)
+    return result.stderr if code else result.stdout
 
 
 def ctl_json(cluster: Cluster, *arguments: str) -> Any:
@@ -83,9 +83,14 @@ def test_from_a_wrong_answer_file_to_the_right_verdict(cluster: Cluster) -> None
         "the answer was 13",
     ]
     assert "--yes: is missing" in ctl(cluster, *arguments, code=2)
-    one = ctl_json(cluster, *arguments, "--yes", "--wait")
-    assert (one["state"], one["done"], one["changed"], one["user"]) == ("finished", 1, 1, "admin")
-    number = str(one["id"])
+    rejudging = ctl_json(cluster, *arguments, "--yes", "--wait")
+    assert (rejudging["state"], rejudging["done"], rejudging["changed"], rejudging["user"]) == (
+        "finished",
+        1,
+        1,
+        "admin",
+    )
+    number = str(rejudging["id"])
     assert ctl_json(cluster, "get", before.id)["verdict"] == "WA"
     text = ctl(cluster, "rejudge", "diff", number)
     for word in ("finished", "old \\ new", "WA", "AC", before.id, "the answer was 13"):
@@ -111,12 +116,12 @@ def test_cancelling_a_running_one_ends_what_runs(cluster: Cluster) -> None:
         body = m.Submission(command="sleep 0.1; test -e /never || exit 1")
         tasks = [api.submit(body.model_copy(update={"idempotency_key": f"c{index}"})) for index in range(3)]
         for task in tasks:
-            done = task
-            while not done.done:
-                done = api.get(task.id, wait=20, version=done.version)
-    one = ctl_json(cluster, "rejudge", "start", "--yes", "--reason", "r", *(task.id for task in tasks))
-    assert ctl_json(cluster, "rejudge", "cancel", str(one["id"]))["state"] == "cancelled"
-    wait_for(lambda: ctl_json(cluster, "rejudge", "show", str(one["id"]))["settled"], what="the end of its runs")
+            latest = task
+            while not latest.done:
+                latest = api.get(task.id, wait=20, version=latest.version)
+    rejudging = ctl_json(cluster, "rejudge", "start", "--yes", "--reason", "r", *(task.id for task in tasks))
+    assert ctl_json(cluster, "rejudge", "cancel", str(rejudging["id"]))["state"] == "cancelled"
+    wait_for(lambda: ctl_json(cluster, "rejudge", "show", str(rejudging["id"]))["settled"], what="the end of its runs")
     assert {ctl_json(cluster, "get", task.id)["verdict"] for task in tasks} == {"RTE"}
     assert "cancelled" in ctl(cluster, "rejudge", "list")
 
@@ -151,7 +156,7 @@ def test_the_evidence_of_one_judging(cluster: Cluster) -> None:
 
     def everywhere() -> bool:
         lines = [line for line in logs(cluster).splitlines() if "evidence.42" in line]
-        wanted = ("gateway", "added", "handed to", "taken", "enters the sandbox", "leaves the sandbox", "is WA on")
-        return all(any(words in line for line in lines) for words in wanted)
+        phrases = ("gateway", "added", "handed to", "taken", "enters the sandbox", "leaves the sandbox", "is WA on")
+        return all(any(words in line for line in lines) for words in phrases)
 
     wait_for(everywhere, what="the trace in the log of every daemon from the gateway to the sandbox")

@@ -66,13 +66,13 @@ class Doomed:
 
 
 def verdicts(people: RpcClient, ids: list[str]) -> list[str | None]:
-    return [get(people, one).verdict for one in ids]
+    return [get(people, task).verdict for task in ids]
 
 
 def seen_by_search(people: RpcClient, ids: list[str]) -> list[str | None]:
-    found = people.call("search", m.SearchRequest(limit=500), m.SearchReply).tasks
-    by_id = {task.id: task.verdict for task in found}
-    return [by_id[one] for one in ids]
+    tasks = people.call("search", m.SearchRequest(limit=500), m.SearchReply).tasks
+    by_id = {task.id: task.verdict for task in tasks}
+    return [by_id[task] for task in ids]
 
 
 def gently(call: object) -> None:
@@ -128,14 +128,14 @@ def test_killed_while_applying(world: World, tmp_path: Path, failpoint: str) -> 
         looks.append(seen_by_search(people, ids))
         assert len(looks) < 20_000
     looks += [seen_by_search(people, ids), verdicts(people, ids)]
-    assert all(one in (OLD, NEW) for one in looks), looks
-    assert looks == sorted(looks, key=lambda one: one == NEW), "what was in force once stays in force"
+    assert all(look in (OLD, NEW) for look in looks), looks
+    assert looks == sorted(looks, key=lambda look: look == NEW), "what was in force once stays in force"
     if failpoint in {"stage", "staged"}:
         assert looks[0] == OLD
     else:
         assert looks[0] == NEW
     assert looks[-1] == NEW
-    assert [len(get(people, one).past) for one in ids] == [1] * 5, "folded in once"
+    assert [len(get(people, task).past) for task in ids] == [1] * 5, "folded in once"
     assert world.db.tasks.count_documents({}) == 5
     assert world.db.tasks.count_documents({"$or": [{"staged": {"$exists": 1}}, {"rejudging": {"$exists": 1}}]}) == 0
     assert world.db.meta.find_one({"_id": "verdicts"})["folding"] == []
@@ -205,13 +205,13 @@ class Reader(threading.Thread):
             self.rpc.close()
 
     def _look(self) -> None:
-        whole = self.rpc.call("search", m.SearchRequest(limit=500), m.SearchReply).tasks
-        kinds = {task.verdict for task in whole}
+        tasks = self.rpc.call("search", m.SearchRequest(limit=500), m.SearchReply).tasks
+        kinds = {task.verdict for task in tasks}
         right = len(self.rpc.call("search", m.SearchRequest(limit=500, verdict="AC"), m.SearchReply).tasks)
         wrong = len(self.rpc.call("search", m.SearchRequest(limit=500, status="run_failed"), m.SearchReply).tasks)
         self.looks += 1
-        if len(whole) != self.count or len(kinds) != 1 or {right, wrong} - {0, self.count}:
-            self.failure = f"half of it: {len(whole)} with {kinds}; {right} AC and {wrong} failed ones found"
+        if len(tasks) != self.count or len(kinds) != 1 or {right, wrong} - {0, self.count}:
+            self.failure = f"half of it: {len(tasks)} with {kinds}; {right} AC and {wrong} failed ones found"
         if self.new and (kinds != {m.Verdict.AC} or wrong or not right):
             self.failure = f"it went back: {kinds}, {right} AC, {wrong} failed"
         if right:
@@ -224,24 +224,24 @@ def test_readers_see_all_or_nothing_while_it_is_applied(world: World) -> None:
     ids = judge(people, executor, *["WA"] * 60)
     start(people, ids=ids)
     rejudge(executor, dict.fromkeys(sources(people, ids), "AC"))
-    readers = [Reader(one.address, world, 60) for one in (j1, j2, j1)]
-    for one in readers:
-        one.start()
-    wait_for(lambda: all(one.looks > 3 for one in readers), what="readers at work")
-    assert not any(one.new for one in readers)
+    readers = [Reader(judicator.address, world, 60) for judicator in (j1, j2, j1)]
+    for reader in readers:
+        reader.start()
+    wait_for(lambda: all(reader.looks > 3 for reader in readers), what="readers at work")
+    assert not any(reader.new for reader in readers)
     act(people, "apply", 1)
     settled(people, 1)
-    marks = [one.looks for one in readers]
+    marks = [reader.looks for reader in readers]
     wait_for(
-        lambda: all(one.looks > mark + 2 or one.failure for one, mark in zip(readers, marks, strict=True)),
+        lambda: all(reader.looks > mark + 2 or reader.failure for reader, mark in zip(readers, marks, strict=True)),
         timeout=60,
         what="a look after it",
     )
-    for one in readers:
-        one.over.set()
-        one.join(30)
-    assert [one.failure for one in readers] == [None] * 3
-    assert all(one.new for one in readers)
+    for reader in readers:
+        reader.over.set()
+        reader.join(30)
+    assert [reader.failure for reader in readers] == [None] * 3
+    assert all(reader.new for reader in readers)
 
 
 def test_leavings_of_a_slow_judicator_are_removed(world: World) -> None:

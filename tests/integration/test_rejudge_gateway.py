@@ -15,29 +15,29 @@ from tests.support.servers import wait_for
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory, etcd_endpoint, mongod_address):
-    with patient_world(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as one:
-        yield one
+    with patient_world(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as world:
+        yield world
 
 
 @pytest.fixture(scope="module")
 def app(world, tmp_path_factory):
     tls = world.tls("gateway-1", "gateway")
-    with serving_app(make_config(tmp_path_factory.mktemp("gw"), world.etcd_config, tls, rpc_timeout=20.0)) as made:
-        yield made
+    with serving_app(make_config(tmp_path_factory.mktemp("gw"), world.etcd_config, tls, rpc_timeout=20.0)) as app:
+        yield app
 
 
 @pytest.fixture(scope="module")
 def executor(world):
-    one = world.executor(slots=50)
-    one.report(vacant=0)
-    return one
+    executor = world.executor(slots=50)
+    executor.report(vacant=0)
+    return executor
 
 
 def judged(executor, verdict):
     """Judge whatever waits so."""
 
     def turn():
-        executor.report(*[completed(one, verdict) for one in list(executor.work.values())])
+        executor.report(*[completed(assignment, verdict) for assignment in list(executor.work.values())])
         return not executor.work and not executor.report().add
 
     wait_for(turn, what="everything judged")
@@ -51,17 +51,17 @@ def hand_in(ada, executor, verdict, text):
 
 def test_a_whole_rejudging_over_the_api(admin, ada, executor):
     task = hand_in(ada, executor, "WA", "api")
-    wanted = {"ids": [task]}
-    preview = check(admin("POST", "/rejudgings/preview", json=wanted), 200, "rejudge_preview")
+    condition = {"ids": [task]}
+    preview = check(admin("POST", "/rejudgings/preview", json=condition), 200, "rejudge_preview")
     assert preview["count"] == 1
     headers = {"Idempotency-Key": "once", "X-Request-Id": "rejudge-trace"}
-    body = {"filter": wanted, "reason": "new data"}
+    body = {"filter": condition, "reason": "new data"}
     answer = admin("POST", "/rejudgings", json=body, headers=headers)
-    one = check(answer, 201, "rejudge_start")
-    assert answer.headers["Location"] == f"/api/v1/rejudgings/{one['id']}"
-    assert (one["user"], one["trace"], one["total"]) == ("root", "rejudge-trace", 1)
-    assert admin("POST", "/rejudgings", json=body, headers=headers).json["id"] == one["id"], "the same key"
-    path = f"/rejudgings/{one['id']}"
+    rejudging = check(answer, 201, "rejudge_start")
+    assert answer.headers["Location"] == f"/api/v1/rejudgings/{rejudging['id']}"
+    assert (rejudging["user"], rejudging["trace"], rejudging["total"]) == ("root", "rejudge-trace", 1)
+    assert admin("POST", "/rejudgings", json=body, headers=headers).json["id"] == rejudging["id"], "the same key"
+    path = f"/rejudgings/{rejudging['id']}"
     assert admin("POST", f"{path}/apply").status_code == 409
     run = check(admin("GET", f"{path}/diff?all=true"), 200, "rejudge_diff")["changes"][0]["rerun"]
     assert admin("GET", f"/submissions/{run}").json["rerun_of"] == task
@@ -79,13 +79,13 @@ def test_a_whole_rejudging_over_the_api(admin, ada, executor):
     assert (again.status_code, again.json["code"]) == (409, "conflict")
     assert "applied already" in again.json["error"]
     listed = check(admin("GET", "/rejudgings?limit=5"), 200, "rejudgings")
-    assert listed["rejudgings"][0]["id"] == one["id"]
+    assert listed["rejudgings"][0]["id"] == rejudging["id"]
     body = {"filter": {"user": ["ada"]}, "reason": "another"}
     newer = check(admin("POST", "/rejudgings", json=body), 201, "rejudge_start")["id"]
     first = check(admin("GET", "/rejudgings?limit=1"), 200, "rejudgings")
     assert ([row["id"] for row in first["rejudgings"]], first["next"]) == ([newer], newer)
     second = check(admin("GET", f"/rejudgings?limit=1&before={newer}"), 200, "rejudgings")
-    assert ([row["id"] for row in second["rejudgings"]], second["next"]) == ([one["id"]], None)
+    assert ([row["id"] for row in second["rejudgings"]], second["next"]) == ([rejudging["id"]], None)
     admin("POST", f"/rejudgings/{newer}/cancel")
 
 
@@ -130,16 +130,16 @@ def test_bad_calls_are_one_sentence(admin, method, path, body, status, words):
 
 
 def test_a_trace_id_goes_with_the_task(ada, executor, caplog):
-    given = {"X-Request-Id": "contest-7.42"}
-    answer = ada("POST", "/submissions", json={"language": "c", "source": "trace"}, headers=given)
+    headers = {"X-Request-Id": "contest-7.42"}
+    answer = ada("POST", "/submissions", json={"language": "c", "source": "trace"}, headers=headers)
     assert answer.headers["X-Request-Id"] == answer.json["trace"] == "contest-7.42"
     assert "trace" not in answer.json["submission"] or answer.json["submission"]["trace"] == ""
     executor.report()
     assert executor.work[answer.json["id"]].trace == "contest-7.42"
     judged(executor, "AC")
-    made = ada("POST", "/submissions", json={"language": "c", "source": "trace 2", "trace": "ignored"})
-    assert made.headers["X-Request-Id"] == made.json["trace"]
-    assert re.fullmatch("[0-9a-f]{32}", made.json["trace"])
+    untraced = ada("POST", "/submissions", json={"language": "c", "source": "trace 2", "trace": "ignored"})
+    assert untraced.headers["X-Request-Id"] == untraced.json["trace"]
+    assert re.fullmatch("[0-9a-f]{32}", untraced.json["trace"])
     judged(executor, "AC")
 
 
@@ -169,16 +169,16 @@ def test_the_pages_from_preview_to_apply(app, ada, executor):
     assert "1 submission would be judged again WA 1" in text_of(page)
     answer = browser.post(f"/rejudgings?ids={task}", "/rejudgings/start", ids=task, reason="pages", key="k" * 12)
     assert answer.status_code == 303
-    where = answer.headers["Location"]
-    assert "0 of 1 judged" in text_of(browser.get(where))
+    address = answer.headers["Location"]
+    assert "0 of 1 judged" in text_of(browser.get(address))
     judged(executor, "AC")
-    page = text_of(browser.get(where))
+    page = text_of(browser.get(address))
     assert "Finished: apply or cancel" in page
     assert "Apply 1 change" in page
-    assert f"rejudging {where.rpartition('/')[2]}" in text_of(browser.get(f"/submissions/{task}"))
-    answer = browser.post(where, f"{where}/apply")
+    assert f"rejudging {address.rpartition('/')[2]}" in text_of(browser.get(f"/submissions/{task}"))
+    answer = browser.post(address, f"{address}/apply")
     assert answer.status_code == 303
-    page = text_of(browser.get(where))
+    page = text_of(browser.get(address))
     assert "Its verdicts count now." in page
     assert "Applied" in page
     page = text_of(browser.get(f"/submissions/{task}"))

@@ -53,7 +53,7 @@ def blobs(world: World) -> set[str]:
     return {doc["filename"] for doc in world.db["fs.files"].find()}
 
 
-def whole(world: World) -> bool:
+def files_are_complete(world: World) -> bool:
     """Every stored file has its pieces, and every piece its file."""
     files = {doc["_id"] for doc in world.db["fs.files"].find({"length": {"$gt": 0}})}
     return files == set(world.db["fs.chunks"].distinct("files_id"))
@@ -68,7 +68,7 @@ def test_old_tasks_go_and_what_nothing_refers_to(world: World) -> None:
     waiting = add(people, user="bob", language="java")
     first, second = imported(people, tests=1), imported(people, tests=2)
     executor.report()
-    executor.report(*[accepted(one) for one in executor.work.values()], vacant=0)
+    executor.report(*[accepted(assignment) for assignment in executor.work.values()], vacant=0)
     old_id = ObjectId.from_datetime(datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=3))
     world.db["fs.chunks"].insert_one({"files_id": old_id, "n": 0, "data": b"broken off"})
 
@@ -89,7 +89,7 @@ def test_old_tasks_go_and_what_nothing_refers_to(world: World) -> None:
     cleaned(world, running)
     assert ids() == {recent, waiting}
     assert blobs(world) & {used, first.hash, second.hash} == {second.hash}
-    assert whole(world)
+    assert files_are_complete(world)
 
 
 def test_keeping_every_submission_keeps_no_rubbish(world: World) -> None:
@@ -119,22 +119,22 @@ def test_asking_for_a_blob_gives_it_its_whole_grace_again(world: World) -> None:
 def test_what_a_trial_was_judged_against_stays_as_long_as_it(world: World) -> None:
     running = world.judicator(retention_days=30)
     people, executor = world.client(), world.executor(slots=9)
-    made = manifest(people, tests=2)
-    sha = upload(people, made).manifest
+    problem = manifest(people, tests=2)
+    sha = upload(people, problem).manifest
     trial = {"problem": "hello", "problem_hash": sha, "role": "admin", "language": "c"}
     first = add(people, **trial)
     assert people.call("problems", m.Empty(), ProblemsReply).problems == [], "no name stands for it"
     cleaned(world, running)
-    assert {sha, *made.blobs()} <= blobs(world)
+    assert {sha, *problem.blobs()} <= blobs(world)
     executor.report()
     assert executor.work[first].problem == m.ProblemRef(name="hello", hash=sha)
     executor.report(accepted(executor.work[first]))
     cleaned(world, running)
-    assert {sha, *made.blobs()} <= blobs(world)
+    assert {sha, *problem.blobs()} <= blobs(world)
     age(world, "tasks", {}, "finished", 31)
     for _ in range(2):
         cleaned(world, running)
-    assert not {sha, *made.blobs()} & blobs(world)
+    assert not {sha, *problem.blobs()} & blobs(world)
     with pytest.raises(NotFoundError, match="no blob"):
         add(people, **trial, idempotency_key="later")
 
@@ -201,17 +201,17 @@ def test_a_judicator_whose_clock_is_behind_ends_no_submission_in_the_past(
     real = clock.wall
     with monkeypatch.context() as patch:
         patch.setattr(clock, "wall", lambda: real() - datetime.timedelta(days=8))
-        executor.report(*[accepted(one) for one in executor.work.values()], vacant=0)
-        (other,) = {judged, cancelled} - {str(one["_id"]) for one in world.db.tasks.find({"done": True})}
-        people.call("cancel", m.TaskRef(id=other), m.Task)
+        executor.report(*[accepted(assignment) for assignment in executor.work.values()], vacant=0)
+        (open_task,) = {judged, cancelled} - {str(doc["_id"]) for doc in world.db.tasks.find({"done": True})}
+        people.call("cancel", m.TaskRef(id=open_task), m.Task)
         warnings = people.call("status", m.Empty(), StatusReply).warnings
-        assert any("the clock of judicator 'j1' is 691200 s behind the database's" in one for one in warnings)
+        assert any("the clock of judicator 'j1' is 691200 s behind the database's" in warning for warning in warnings)
     ends = [doc["finished"] for doc in world.db.tasks.find()]
     assert len(ends) == 2
-    assert all(abs(real() - one) < datetime.timedelta(minutes=1) for one in ends)
+    assert all(abs(real() - end) < datetime.timedelta(minutes=1) for end in ends)
     cleaned(world, running)
     assert world.db.tasks.count_documents({}) == 2
-    assert not any("clock" in one for one in people.call("status", m.Empty(), StatusReply).warnings)
+    assert not any("clock" in warning for warning in people.call("status", m.Empty(), StatusReply).warnings)
 
 
 def test_a_blob_that_was_stored_twice_is_kept_once(world: World) -> None:
@@ -219,7 +219,7 @@ def test_a_blob_that_was_stored_twice_is_kept_once(world: World) -> None:
     people = world.client()
     blobs_of = running.judicator.blobs
 
-    async def both(data: bytes) -> None:
+    async def write_twice(data: bytes) -> None:
         sha = hashlib.sha256(data).hexdigest()
 
         async def pieces() -> AsyncIterator[bytes]:
@@ -228,9 +228,9 @@ def test_a_blob_that_was_stored_twice_is_kept_once(world: World) -> None:
         await asyncio.gather(blobs_of.write(sha, pieces()), blobs_of.write(sha, pieces()))
 
     contents = [bytes([n]) * 600_000 for n in range(3)]
-    for one in contents:
-        running.do(both(one))
-    shas = [hashlib.sha256(one).hexdigest() for one in contents]
+    for data in contents:
+        running.do(write_twice(data))
+    shas = [hashlib.sha256(content).hexdigest() for content in contents]
     add(people, tests=[m.Test(name=str(n), input_blob=sha) for n, sha in enumerate(shas)])
     files = world.db["fs.files"]
     assert files.count_documents({}) == 6
@@ -247,7 +247,7 @@ def test_a_blob_that_was_stored_twice_is_kept_once(world: World) -> None:
     assert files.find_one({"filename": shas[0]})["_id"] == newest["_id"]
     counts = [files.count_documents({"filename": sha}) for sha in shas]
     assert counts == [1, 2, 1]
-    assert whole(world)
+    assert files_are_complete(world)
     for sha, content in ((shas[0], contents[0]), (shas[2], contents[2])):
         assert running.do(blobs_of.get(sha)) == content
 
@@ -311,7 +311,7 @@ def test_a_dead_executor_is_noticed_while_retention_has_much_to_do(world: World)
 
     def dead() -> bool:
         executors = world.client().call("executors", m.Empty(), ExecutorsReply).executors
-        return [one.alive for one in executors] == [False]
+        return [executor.alive for executor in executors] == [False]
 
     wait_for(dead, what="the end of a silent executor")
     assert (running.do(part.position()) or ("", None))[0] == "blob", "the pass is not over yet"
@@ -320,17 +320,17 @@ def test_a_dead_executor_is_noticed_while_retention_has_much_to_do(world: World)
 
 def test_another_leader_goes_on_where_a_pass_has_come_to(world: World) -> None:
     many_files(world, 100)
-    one, two = world.judicator("j1", batch=10), world.judicator("j2", batch=10)
+    first, two = world.judicator("j1", batch=10), world.judicator("j2", batch=10)
     steps = iter(range(1000))
-    assert not one.do(one.judicator.retention.once(lambda: next(steps) < 7)), "it no longer leads"
-    phase, after = one.do(one.judicator.retention.position()) or ("", None)
+    assert not first.do(first.judicator.retention.once(lambda: next(steps) < 7)), "it no longer leads"
+    phase, after = first.do(first.judicator.retention.position()) or ("", None)
     assert phase == "blob"
     assert world.db["fs.files"].count_documents({"unused": {"$exists": True}}) > 0
     before = world.db["fs.files"].find_one({"_id": {"$lte": after}})
     world.db["fs.files"].update_one({"_id": before["_id"]}, {"$unset": {"unused": ""}})
     assert two.do(two.judicator.retention.once(lambda: True))
-    left = list(world.db["fs.files"].find({"unused": {"$exists": False}}))
-    assert [doc["_id"] for doc in left] == [before["_id"]], "what was looked at is not looked at again in this pass"
+    unmarked = list(world.db["fs.files"].find({"unused": {"$exists": False}}))
+    assert [doc["_id"] for doc in unmarked] == [before["_id"]], "what was looked at is not looked at again in this pass"
     assert two.do(two.judicator.retention.position()) is None
 
 
@@ -388,15 +388,15 @@ def test_a_manifest_that_is_imported_again_meanwhile_stays(world: World) -> None
     acts = between(running, lambda: running.judicator.service.problems.register(request))
     once(running)
     assert acts() >= 1
-    assert [one.hash for one in people.call("problems", m.Empty(), ProblemsReply).problems] == [first.hash]
+    assert [problem.hash for problem in people.call("problems", m.Empty(), ProblemsReply).problems] == [first.hash]
     cleaned(world, running)
     stored = world.db.manifests.find_one({"_id": first.hash})
     assert set(stored["blobs"]) <= blobs(world), "the problem is whole"
-    assert whole(world)
+    assert files_are_complete(world)
 
 
-@pytest.mark.parametrize("how", ["asked for", "uploaded again", "put again by a submission"])
-def test_a_blob_that_somebody_wants_meanwhile_stays(world: World, how: str) -> None:
+@pytest.mark.parametrize("use", ["asked for", "uploaded again", "put again by a submission"])
+def test_a_blob_that_somebody_wants_meanwhile_stays(world: World, use: str) -> None:
     running = world.judicator()
     people = world.client()
     text = "x" * 300_000
@@ -406,9 +406,9 @@ def test_a_blob_that_somebody_wants_meanwhile_stays(world: World, how: str) -> N
     service = running.judicator.service
 
     async def want() -> None:
-        if how == "asked for":
+        if use == "asked for":
             assert await service.blobs.size(sha) == len(text)
-        elif how == "uploaded again":
+        elif use == "uploaded again":
             assert await service.blobs.put(text.encode()) == sha
         else:
             await service.add(source(tests=[m.Test(name="1", input=text)]))
@@ -417,15 +417,15 @@ def test_a_blob_that_somebody_wants_meanwhile_stays(world: World, how: str) -> N
     once(running)
     assert acts() == 1
     assert sha in blobs(world)
-    assert whole(world)
+    assert files_are_complete(world)
 
 
 def test_whoever_comes_after_the_removal_is_told_that_it_is_not_there(world: World) -> None:
     running = world.judicator()
     people = world.client()
     sha = people.put_blob(b"x")
-    made = manifest(people, tests=2)
-    request = upload(people, made)
+    problem = manifest(people, tests=2)
+    request = upload(people, problem)
     once(running)
     overdue(world)
     once(running)
@@ -446,9 +446,9 @@ def test_an_import_that_hangs_for_days_between_its_look_and_its_manifest_is_refu
     problems = running.judicator.service.problems
     look, looks = problems._check_stored, 0
 
-    async def there(made: Any, needed: Any) -> None:
+    async def check_late(checked: Any, needed: Any) -> None:
         nonlocal looks
-        await look(made, needed)
+        await look(checked, needed)
         looks += 1
         if looks == 1:
             for _ in range(2):
@@ -456,7 +456,7 @@ def test_an_import_that_hangs_for_days_between_its_look_and_its_manifest_is_refu
                 overdue(world)
             await running.judicator.retention.once(lambda: True)
 
-    problems._check_stored = there  # type: ignore[method-assign]
+    problems._check_stored = check_late  # type: ignore[method-assign]
     with pytest.raises(FieldError, match="not uploaded"):
         people.call("problem_import", request, ProblemInfo)
     assert people.call("problems", m.Empty(), ProblemsReply).problems == []

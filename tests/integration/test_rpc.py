@@ -50,10 +50,10 @@ from tests.support.servers import Acceptor, wait_for
 
 @pytest.fixture
 def world(tmp_path: Path, etcd_endpoint: str, mongod_address: str) -> Iterator[World]:
-    made = World(tmp_path, etcd_endpoint, mongod_address)
-    made.judicator(limits=SubmissionLimits(blob_bytes=1_000_000, body_bytes=100_000))
-    yield made
-    made.close()
+    world = World(tmp_path, etcd_endpoint, mongod_address)
+    world.judicator(limits=SubmissionLimits(blob_bytes=1_000_000, body_bytes=100_000))
+    yield world
+    world.close()
 
 
 def raw(
@@ -74,13 +74,13 @@ def serve_raw(world: World, answer: bytes | None, role: str = "judicator") -> st
     """A TLS server of the cluster's CA that gives every request this answer, or none at all; its address."""
     context = pki.server_context(world.tls(f"odd-{role}", role))
 
-    def one(sock: socket.socket) -> None:
+    def serve_one(sock: socket.socket) -> None:
         with contextlib.suppress(OSError), context.wrap_socket(sock, server_side=True) as tls:
             while tls.recv(65536):
                 if answer is not None:
                     tls.sendall(answer)
 
-    acceptor = Acceptor(lambda sock: threading.Thread(target=one, args=(sock,), daemon=True).start())
+    acceptor = Acceptor(lambda sock: threading.Thread(target=serve_one, args=(sock,), daemon=True).start())
     world.stack.callback(acceptor.close)
     return f"127.0.0.1:{acceptor.port}"
 
@@ -193,8 +193,8 @@ def test_only_a_judicator_may_answer(world: World) -> None:
 def test_bad_requests_get_one_sentence(
     world: World, path: str, body: bytes, status: int, code: str, words: str
 ) -> None:
-    got, error = raw(world, "POST", path, body)
-    assert (got, error["code"]) == (status, code)
+    actual, error = raw(world, "POST", path, body)
+    assert (actual, error["code"]) == (status, code)
     assert words in error["error"]
     assert "\n" not in error["error"]
 
@@ -261,15 +261,15 @@ def test_a_blob_that_is_not_what_it_says_is_not_stored(world: World) -> None:
 def test_many_blobs_go_at_once(world: World, work: Path) -> None:
     people = world.client()
     contents = [b"", b"x", bytes(range(256)) * 3000, *(f"{number}\n".encode() * 50 for number in range(40))]
-    named = [(hashlib.sha256(data).hexdigest(), data) for data in contents]
-    known = people.put_blob(contents[1])
-    wanted = BlobsWanted(blobs=[sha for sha, _ in named])
-    assert set(people.call("blobs_missing", wanted, BlobsMissing).missing) == {sha for sha, _ in named} - {known}
+    blobs = [(hashlib.sha256(data).hexdigest(), data) for data in contents]
+    stored_sha = people.put_blob(contents[1])
+    query = BlobsWanted(blobs=[sha for sha, _ in blobs])
+    assert set(people.call("blobs_missing", query, BlobsMissing).missing) == {sha for sha, _ in blobs} - {stored_sha}
     for _ in range(2):
-        people.put_pack(packs.pack(named))
-        assert people.call("blobs_missing", wanted, BlobsMissing).missing == []
-        assert world.db["fs.files"].count_documents({}) == len(named), "nothing is stored twice"
-    for sha, data in named:
+        people.put_pack(packs.pack(blobs))
+        assert people.call("blobs_missing", query, BlobsMissing).missing == []
+        assert world.db["fs.files"].count_documents({}) == len(blobs), "nothing is stored twice"
+    for sha, data in blobs:
         people.get_blob(sha, work / sha)
         assert (work / sha).read_bytes() == data
 
@@ -368,17 +368,17 @@ def test_an_add_whose_answer_got_lost_is_not_doubled(world: World) -> None:
 
     client = world.stack.enter_context(RpcClient(Once(), world.tls("gw", "gateway"), 3.0))
     original = client._check_server
-    seen: list[str] = []
+    endpoints: list[str] = []
 
     def lossy(endpoint: str, answer: object) -> None:
         original(endpoint, answer)
-        seen.append(endpoint)
-        if len(seen) == 1:
+        endpoints.append(endpoint)
+        if len(endpoints) == 1:
             raise UnavailableError("the answer got lost")
 
     client._check_server = lossy
     assert not client.call("add", source(), m.AddReply).created
-    assert len(seen) == 2
+    assert len(endpoints) == 2
     assert len(direct.call("search", m.SearchRequest(), m.SearchReply).tasks) == 1
 
 
@@ -392,24 +392,27 @@ def test_several_adds_are_each_what_they_would_be_alone(
         return await real.handler(request) if request.user != "broken" else 1 / 0
 
     monkeypatch.setitem(table, "add", Entry(add, real.describe))
-    asked = [
+    requests = [
         (By(), source(idempotency_key="k")),
         (By(), source(idempotency_key="k", user="bob", language="klingon")),
         (By(actor="root", role="admin", call="b" * 32), source(idempotency_key="k", user="ada")),
         (By(), source(idempotency_key="k", user="broken")),
         (By(), source(idempotency_key="k", user="eve")),
     ]
-    calls = [OneCall(by=by, request=request) for by, request in asked]
+    calls = [OneCall(by=by, request=request) for by, request in requests]
     first, unknown, behalf, broken, last = world.client().call("adds", SeveralAdds(calls=calls), Outcomes).outcomes
-    assert all(one.reply is not None and one.reply.created and one.error is None for one in (first, behalf, last))
+    assert all(
+        outcome.reply is not None and outcome.reply.created and outcome.error is None
+        for outcome in (first, behalf, last)
+    )
     assert unknown.error is not None and (unknown.error.code, unknown.error.field) == ("field", "language")
     assert broken.error is not None and "internal error (trace" in broken.error.error
     assert "ZeroDivisionError" in caplog.text
     again = world.client().call("adds", SeveralAdds(calls=calls[:1]), Outcomes).outcomes[0].reply
     assert again is not None and not again.created and first.reply is not None
     assert again.task.id == first.reply.task.id
-    noted = world.client().call("audit", AuditQuery(), AuditReply).entries
-    assert [(one.actor, one.action, one.call) for one in noted if one.outcome == "done"] == [
+    trail = world.client().call("audit", AuditQuery(), AuditReply).entries
+    assert [(entry.actor, entry.action, entry.call) for entry in trail if entry.outcome == "done"] == [
         ("root", "submission.behalf", "b" * 32)
     ]
 
@@ -427,8 +430,8 @@ def test_several_adds_are_answered_within_bounds_and_need_keys(world: World, mon
     monkeypatch.setitem(table, "add", Entry(add, real.describe))
     calls = [OneCall(by=By(), request=source(idempotency_key=str(number))) for number in range(9)]
     outcomes = world.client().call("adds", SeveralAdds(calls=calls), Outcomes).outcomes
-    assert [one.error for one in outcomes] == [None] * 9
-    assert sum(one.reply is not None for one in outcomes) == 2, "the others are asked for alone"
+    assert [outcome.error for outcome in outcomes] == [None] * 9
+    assert sum(outcome.reply is not None for outcome in outcomes) == 2, "the others are asked for alone"
     status, error = raw(world, "POST", "/rpc/adds", b'{"calls": [{"by": {}, "request": {"source": "x"}}]}')
     assert status == 400 and "needs an idempotency_key" in error["error"]
 
@@ -474,16 +477,16 @@ def test_a_stop_lets_go_of_those_who_wait(world: World) -> None:
     first = world.judicators[0]
     people = world.client()
     task = people.call("add", source(language="java"), m.AddReply).task
-    found: list[m.Task] = []
+    replies: list[m.Task] = []
     waiting = threading.Thread(
-        target=lambda: found.append(people.call("get", m.GetRequest(id=task.id, wait=20), m.Task))
+        target=lambda: replies.append(people.call("get", m.GetRequest(id=task.id, wait=20), m.Task))
     )
     waiting.start()
     wait_for(lambda: waiters("people") == 1, what="someone who waits")
     started = time.monotonic()
     first.stop()
     waiting.join()
-    assert found == [task]
+    assert replies == [task]
     assert time.monotonic() - started < 15
 
 
@@ -501,11 +504,11 @@ def test_a_release_of_the_future_is_understood(world: World) -> None:
     executor = world.executor()
     task = world.client().call("add", source(), m.AddReply).task
     (work,) = executor.report(vacant=1).add
-    done = accepted(work).model_dump(mode="json")
-    done["result"]["colour"] = "blue"
-    done["result"]["tests"] = [{"name": "1", "verdict": "AC", "taste": "sweet"}]
+    completion = accepted(work).model_dump(mode="json")
+    completion["result"]["colour"] = "blue"
+    completion["result"]["tests"] = [{"name": "1", "verdict": "AC", "taste": "sweet"}]
     report = {"executor": executor.name, "incarnation": executor.incarnation, "sequence": executor.sequence + 1}
-    body = json.dumps({**report, "vacant": 0, "complete": [done], "mood": "good"}).encode()
+    body = json.dumps({**report, "vacant": 0, "complete": [completion], "mood": "good"}).encode()
     assert raw(world, "POST", "/rpc/report", body, name=executor.name, role="executor")[0] == 200
     world.db["tasks"].update_one({}, {"$set": {"result.smell": "none", "submission.shape": "round"}})
     read = world.client().call("get", m.GetRequest(id=task.id), m.Task)
@@ -534,12 +537,12 @@ async def test_a_write_whose_caller_hung_up_ends_in_one_line(
         await caller
     going.set()
     del caller
-    left = {one for one in asyncio.all_tasks() if one is not asyncio.current_task()}
-    await asyncio.wait(left)
-    left.clear()
+    tasks = {task for task in asyncio.all_tasks() if task is not asyncio.current_task()}
+    await asyncio.wait(tasks)
+    tasks.clear()
     gc.collect()
-    said = ["a write whose caller had hung up failed, and may have been done: no primary"]
-    assert [record.getMessage() for record in caplog.records] == said * (failure is not None)
+    message = ["a write whose caller had hung up failed, and may have been done: no primary"]
+    assert [record.getMessage() for record in caplog.records] == message * (failure is not None)
 
 
 def test_errors_come_back_as_their_class() -> None:
@@ -579,9 +582,9 @@ def test_a_removed_host_is_refused_with_its_old_certificates_and_let_in_with_new
     for name, role in (("gw", "gateway"), ("e1", "executor")):
         assert raw(world, "POST", "/rpc/ping", b"{}", name=name, role=role)[0] == 200
     context = pki.client_context(world.tls("e1", "executor"))
-    kept = http.client.HTTPSConnection(world.judicators[0].address, timeout=10, context=context)
-    with contextlib.closing(kept):
-        kept.connect()
+    connection = http.client.HTTPSConnection(world.judicators[0].address, timeout=10, context=context)
+    with contextlib.closing(connection):
+        connection.connect()
         names = [{"name": name, "before": time.time()} for name in ("gw", "e1")]
         world.db.meta.insert_one({"_id": DOCUMENT, "names": names})
         for name, role, path, body in (
@@ -592,11 +595,11 @@ def test_a_removed_host_is_refused_with_its_old_certificates_and_let_in_with_new
         ):
             verb = "PUT" if "blobs" in path else "POST"
             wait_for(lambda: raw(world, verb, path, body, name=name, role=role)[0] == 403, what="a refusal")  # noqa: B023
-        status, told = raw(world, "POST", "/rpc/report", b"{}", name="e1", role="executor")
-        assert (status, told["code"]) == (403, "forbidden")
-        assert "was removed from this cluster" in told["error"]
-        kept.request("POST", "/rpc/ping", b"{}")  # a connection of before opens nothing either
-        assert kept.getresponse().status == 403
+        status, error = raw(world, "POST", "/rpc/report", b"{}", name="e1", role="executor")
+        assert (status, error["code"]) == (403, "forbidden")
+        assert "was removed from this cluster" in error["error"]
+        connection.request("POST", "/rpc/ping", b"{}")  # a connection of before opens nothing either
+        assert connection.getresponse().status == 403
     assert raw(world, "POST", "/rpc/ping", b"{}", name="e2", role="executor")[0] == 200
     issued = time.time() - 3600  # as the authority dates its certificates
     world.db.meta.update_one({"_id": DOCUMENT}, {"$set": {"names.$[].before": issued - 10}})

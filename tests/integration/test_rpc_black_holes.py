@@ -111,7 +111,7 @@ def test_known_addresses_are_given_at_once_while_etcd_is_silent(tls: Tls) -> Non
         started = time.monotonic()
         assert [endpoints() for _ in range(100)] == [["127.0.0.1:1"]] * 100
         assert time.monotonic() - started < 3.0
-        asking = [one for one in threading.enumerate() if one.name == "endpoints"]
+        asking = [thread for thread in threading.enumerate() if thread.name == "endpoints"]
         assert len(asking) == 1, "one question at a time"
         endpoints.refresh(0.1)
         assert time.monotonic() - started < 4.5

@@ -35,18 +35,18 @@ class Odd:
         pki.make_ca(directory)
         self.tls = pki.issue(directory, "gw", "gateway", ["127.0.0.1"])
         self.answer = answer
-        self.taken = 0
+        self.accepted = 0
         self.ended = 0
-        self.asked: list[bytes] = []
+        self.heads: list[bytes] = []
         self._context = pki.server_context(pki.issue(directory, "j1", "judicator", ["127.0.0.1"]))
         self._acceptor = Acceptor(lambda sock: threading.Thread(target=self._serve, args=(sock,), daemon=True).start())
         self.address = f"127.0.0.1:{self._acceptor.port}"
 
     def _serve(self, sock: socket.socket) -> None:
-        self.taken += 1
+        self.accepted += 1
         with contextlib.suppress(OSError), self._context.wrap_socket(sock, server_side=True) as tls:
             while data := tls.recv(65536):
-                self.asked.append(data)
+                self.heads.append(data)
                 if not self.answer(tls, data):
                     break
         self.ended += 1
@@ -57,37 +57,37 @@ class Odd:
 
 @pytest.fixture
 def odd(tmp_path: Path) -> Iterator[Odd]:
-    made = Odd(tmp_path, lambda tls, _: bool(tls.sendall(WHOLE)) or True)
-    yield made
-    made.close()
+    server = Odd(tmp_path, lambda tls, _: bool(tls.sendall(WHOLE)) or True)
+    yield server
+    server.close()
 
 
 @pytest.fixture
 def client(odd: Odd) -> Iterator[RpcClient]:
-    with RpcClient(lambda: [odd.address], odd.tls, 3.0) as made:
-        yield made
+    with RpcClient(lambda: [odd.address], odd.tls, 3.0) as client:
+        yield client
 
 
 def ping(client: RpcClient, timeout: float | None = None) -> str:
     return client.call("ping", m.Empty(), m.Pong, timeout=timeout).name
 
 
-def say(*pieces: bytes, pause: float = 0.0, more: bool = True) -> Answering:
+def say(*pieces: bytes, pause: float = 0.0, keep_open: bool = True) -> Answering:
     """Answers with these pieces, in TLS records of their own."""
 
     def answer(tls: ssl.SSLSocket, _: bytes) -> bool:
         for piece in pieces:
             tls.sendall(piece)
             time.sleep(pause)
-        return more
+        return keep_open
 
     return answer
 
 
 def test_one_connection_serves_many_calls(odd: Odd, client: RpcClient) -> None:
     assert [ping(client) for _ in range(20)] == ["j1"] * 20
-    assert odd.taken == 1
-    assert odd.asked[0].split(b"\r\n\r\n")[1] == b"{}", "head and body go together"
+    assert odd.accepted == 1
+    assert odd.heads[0].split(b"\r\n\r\n")[1] == b"{}", "head and body go together"
 
 
 def test_a_refusal_that_was_read_keeps_its_connection(odd: Odd, client: RpcClient, tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_a_refusal_that_was_read_keeps_its_connection(odd: Odd, client: RpcClien
             ping(client)
         with pytest.raises(NotFoundError):
             client.get_blob("0" * 64, tmp_path / "blob")
-    assert odd.taken == 1
+    assert odd.accepted == 1
 
 
 def test_threads_have_connections_of_their_own(odd: Odd, client: RpcClient) -> None:
@@ -109,7 +109,7 @@ def test_threads_have_connections_of_their_own(odd: Odd, client: RpcClient) -> N
     for thread in threads:
         thread.join(30)
     assert names == ["j1"] * 80
-    assert 2 <= odd.taken <= 8
+    assert 2 <= odd.accepted <= 8
 
 
 @pytest.mark.parametrize(
@@ -118,18 +118,18 @@ def test_threads_have_connections_of_their_own(odd: Odd, client: RpcClient) -> N
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"10;x=y\r\n", PONG[:16] + b"\r\n1e", b"\r\n",
          PONG[16:], b"\r\n0\r\nX-After: 1\r\n\r\n"),
         (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 x\r\nA: b\r\n\r\n" + WHOLE[:30], WHOLE[30:]),
-        tuple(bytes([one]) for one in WHOLE),
+        tuple(bytes([byte]) for byte in WHOLE),
     ],
 )  # fmt: skip
 def test_an_answer_may_come_in_any_shape(odd: Odd, client: RpcClient, answer: tuple[bytes, ...]) -> None:
     assert len(PONG) == 16 + 0x1E
     odd.answer = say(*answer)
     assert [ping(client) for _ in range(3)] == ["j1"] * 3
-    assert odd.taken == 1
+    assert odd.accepted == 1
 
 
 @pytest.mark.parametrize(
-    ("answer", "more"),
+    ("answer", "keep_open"),
     [
         (WHOLE.replace(b"\r\n", b"\r\nConnection: close\r\n", 1), True),
         (WHOLE.replace(b"/1.1", b"/1.0"), True),
@@ -137,10 +137,12 @@ def test_an_answer_may_come_in_any_shape(odd: Odd, client: RpcClient, answer: tu
         (WHOLE + b"HTTP", True),
     ],
 )
-def test_a_connection_that_is_over_serves_no_other_call(odd: Odd, client: RpcClient, answer: bytes, more: bool) -> None:
-    odd.answer = say(answer, more=more)
+def test_a_connection_that_is_over_serves_no_other_call(
+    odd: Odd, client: RpcClient, answer: bytes, keep_open: bool
+) -> None:
+    odd.answer = say(answer, keep_open=keep_open)
     assert [ping(client) for _ in range(3)] == ["j1"] * 3
-    assert odd.taken == 3
+    assert odd.accepted == 3
     wait_for(lambda: odd.ended == 3, what="the end of all connections")
 
 
@@ -148,10 +150,10 @@ def test_nothing_is_sent_on_a_kept_connection_that_the_server_closed(
     odd: Odd, client: RpcClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, logger="judge.rpc.client")
-    odd.answer = say(WHOLE, more=False)
+    odd.answer = say(WHOLE, keep_open=False)
     for number in range(1, 5):
         assert ping(client) == "j1"
-        assert odd.taken == number
+        assert odd.accepted == number
         wait_for(lambda: odd.ended == number, what="the server to hang up")  # noqa: B023
     assert "failed" not in caplog.text, "each call had its answer at the first try"
 
@@ -174,7 +176,7 @@ def test_a_kept_connection_that_breaks_at_a_call_is_made_again(odd: Odd, client:
     ],
 )
 def test_what_is_no_answer_is_no_judicator(odd: Odd, client: RpcClient, answer: bytes) -> None:
-    odd.answer = say(answer, more=False)
+    odd.answer = say(answer, keep_open=False)
     with pytest.raises(UnavailableError, match="no judicator answered 'ping'"):
         ping(client, timeout=0.5)
 
@@ -218,8 +220,8 @@ def test_a_file_that_is_not_as_long_as_was_said_ends_its_connection(odd: Odd, cl
     odd.answer = lambda *_: True
     with pytest.raises(UnavailableError, match="another length"):
         client._send("/blobs/" + "0" * 64, length, lambda: iter([b"x" * 1_000_000]))
-    assert length > 5 or all(one.startswith(b"PUT ") and one.endswith(b"\r\n\r\n") for one in odd.asked)
-    wait_for(lambda: odd.ended == odd.taken, what="the end of all connections")
+    assert length > 5 or all(head.startswith(b"PUT ") and head.endswith(b"\r\n\r\n") for head in odd.heads)
+    wait_for(lambda: odd.ended == odd.accepted, what="the end of all connections")
 
 
 def test_a_fault_of_the_file_is_not_the_judicators(odd: Odd, client: RpcClient) -> None:
@@ -232,7 +234,7 @@ def test_a_fault_of_the_file_is_not_the_judicators(odd: Odd, client: RpcClient) 
     odd.answer = lambda *_: True
     with pytest.raises(OSError, match="Input/output error"):
         client.put_file(Broken(), "0" * 64, 100)
-    wait_for(lambda: odd.ended == odd.taken == 1, what="the end of the connection")
+    wait_for(lambda: odd.ended == odd.accepted == 1, what="the end of the connection")
 
 
 def test_connections_are_kept_for_a_while_and_not_too_many(
@@ -245,33 +247,33 @@ def test_connections_are_kept_for_a_while_and_not_too_many(
         thread.start()
     for thread in threads:
         thread.join(30)
-    assert odd.taken > 3
-    wait_for(lambda: odd.taken - odd.ended == 3, what="the others to be closed")
-    before = odd.taken
+    assert odd.accepted > 3
+    wait_for(lambda: odd.accepted - odd.ended == 3, what="the others to be closed")
+    before = odd.accepted
     ping(client)
-    assert odd.taken == before
+    assert odd.accepted == before
     monkeypatch.setattr(connections, "_KEEP", 0.0)
     ping(client)  # of its own, kept for no time; the two others are kept still
     client.close()
-    wait_for(lambda: odd.taken == odd.ended, what="all to be closed")
+    wait_for(lambda: odd.accepted == odd.ended, what="all to be closed")
     assert ping(client) == "j1", "a client that was closed keeps nothing, and still asks"
-    wait_for(lambda: odd.taken == odd.ended, what="its connection to be closed")
+    wait_for(lambda: odd.accepted == odd.ended, what="its connection to be closed")
 
 
 def test_a_connection_too_old_is_not_used(odd: Odd, client: RpcClient, monkeypatch: pytest.MonkeyPatch) -> None:
     ping(client)
     ping(client)
-    assert odd.taken == 1
+    assert odd.accepted == 1
     now = clock.monotonic
     monkeypatch.setattr(clock, "monotonic", lambda: now() + connections._KEEP + 1)
     ping(client)
-    assert odd.taken == 2
+    assert odd.accepted == 2
     wait_for(lambda: odd.ended == 1, what="the old one to be closed")
 
 
 def test_an_odd_name_stays_within_its_line(odd: Odd, client: RpcClient) -> None:
     client.has_blob("0 HTTP/1.1\r\nX: y\r\n\r\n?#é")
-    assert odd.asked[0].startswith(b"HEAD /blobs/0%20HTTP/1.1%0D%0AX%3A%20y%0D%0A%0D%0A%3F%23%C3%A9 HTTP/1.1\r\nHost: ")
+    assert odd.heads[0].startswith(b"HEAD /blobs/0%20HTTP/1.1%0D%0AX%3A%20y%0D%0A%0D%0A%3F%23%C3%A9 HTTP/1.1\r\nHost: ")
 
 
 def test_a_blob_that_stalls_is_given_up_and_one_that_takes_long_is_not(
@@ -296,12 +298,12 @@ def test_a_blob_that_stalls_is_given_up_and_one_that_takes_long_is_not(
 
 @pytest.mark.parametrize("value", ["a\r\nJudge-By: root", "a\nb", "a\0"])
 def test_a_header_is_one_line(odd: Odd, value: str) -> None:
-    made = connections.Connections(pki.client_context(odd.tls))
+    pool = connections.Connections(pki.client_context(odd.tls))
     headers = {"Judge-By": value}
     with (
-        contextlib.closing(made),
+        contextlib.closing(pool),
         pytest.raises(connections.TransportError, match="line's end"),
-        made.request(odd.address, "POST", "/rpc/ping", 1.0, headers),
+        pool.request(odd.address, "POST", "/rpc/ping", 1.0, headers),
     ):
         pass
-    assert odd.asked == []
+    assert odd.heads == []

@@ -38,16 +38,16 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def world(hurried: None, tmp_path: Path, etcd_endpoint: str, mongod_address: str) -> Iterator[World]:
-    made = World(tmp_path, etcd_endpoint, mongod_address)
-    made.judicator(limits=SubmissionLimits(blob_bytes=20_000_000, body_bytes=100_000))
-    yield made
-    made.close()
+    world = World(tmp_path, etcd_endpoint, mongod_address)
+    world.judicator(limits=SubmissionLimits(blob_bytes=20_000_000, body_bytes=100_000))
+    yield world
+    world.close()
 
 
 @pytest.fixture
 def client(world: World) -> Iterator[RpcClient]:
-    with RpcClient(lambda: [world.judicators[0].address], world.tls("gw", "gateway"), 20.0) as made:
-        yield made
+    with RpcClient(lambda: [world.judicators[0].address], world.tls("gw", "gateway"), 20.0) as client:
+        yield client
 
 
 def address_of(world: World) -> tuple[str, int]:
@@ -74,7 +74,7 @@ def served(client: RpcClient) -> None:
 
 def over(sock: socket.socket, drip: bytes, within: float) -> bytes:
     """What came until the server hung up; AssertionError when it does not in time."""
-    got, end = b"", time.monotonic() + within
+    received, end = b"", time.monotonic() + within
     sock.settimeout(0.1)
     while time.monotonic() < end:
         with contextlib.suppress(TimeoutError, ssl.SSLWantReadError):
@@ -83,34 +83,34 @@ def over(sock: socket.socket, drip: bytes, within: float) -> bytes:
             except OSError as exc:
                 if isinstance(exc, TimeoutError):
                     raise
-                return got
+                return received
             if not piece:
-                return got
-            got += piece
+                return received
+            received += piece
         if drip:
             try:
                 sock.send(drip)
             except OSError:
-                return got
+                return received
     raise AssertionError(f"still served after {within:g} s")
 
 
 @pytest.mark.parametrize("begin", [b"", HELLO, b"GET / HTTP/1.1\r\n"])
 def test_half_open_handshakes_hold_up_nobody_and_end(world: World, client: RpcClient, begin: bytes) -> None:
-    with crowd(address_of(world), 300, begin) as made:
+    with crowd(address_of(world), 300, begin) as strangers:
         served(client)
-        wait_for(lambda: made.open == 0, what="the end of all half-open connections")
+        wait_for(lambda: strangers.open == 0, what="the end of all half-open connections")
 
 
 def test_half_done_handshakes_are_counted_by_address(world: World, client: RpcClient, monkeypatch, caplog) -> None:
     """One address has a number of them, and the oldest go; another address, and whoever is quick, is not concerned."""
     monkeypatch.setattr(listener, "_HANDSHAKE", 60.0)
     address = address_of(world)
-    with crowd(address, 1, HELLO, sources=["127.0.0.9"]) as other, crowd(address, 400, HELLO) as made:
-        wait_for(lambda: len(made.ended) >= 400 - listener._SHAKING_EACH, what="the oldest to make room")
+    with crowd(address, 1, HELLO, sources=["127.0.0.9"]) as neighbour, crowd(address, 400, HELLO) as strangers:
+        wait_for(lambda: len(strangers.ended) >= 400 - listener._SHAKING_EACH, what="the oldest to make room")
         served(client)
-        assert made.open >= listener._SHAKING_EACH - 10
-        assert other.open == 1
+        assert strangers.open >= listener._SHAKING_EACH - 10
+        assert neighbour.open == 1
     assert "TLS handshakes made room for others, at last for one from 127.0.0.1" in caplog.text
 
 
@@ -178,9 +178,9 @@ def test_one_certificate_has_its_share_of_connections(world: World, client: RpcC
     with contextlib.ExitStack() as stack:
         answers = []
         for _ in range(22):
-            one = stack.enter_context(secured(world, "greedy"))
-            one.sendall(request)
-            answers.append(one.recv(65536))
+            connection = stack.enter_context(secured(world, "greedy"))
+            connection.sendall(request)
+            answers.append(connection.recv(65536))
         assert all(answer.startswith(b"HTTP/1.1 200") for answer in answers[:20])
         assert all(answer.startswith(b"HTTP/1.1 503") for answer in answers[20:])
         assert b"has too many connections open" in answers[-1]
@@ -203,7 +203,9 @@ def test_connections_that_ask_for_nothing_count_for_their_certificate(world: Wor
         for _ in range(60):
             with contextlib.suppress(OSError):
                 idle.append(stack.enter_context(secured(world, "greedy")))
-        wait_for(lambda: sum(not _ended(one) for one in idle) == 40, what="the end of what is beyond the bound")
+        wait_for(
+            lambda: sum(not _ended(connection) for connection in idle) == 40, what="the end of what is beyond the bound"
+        )
         served(client)
 
 
@@ -226,11 +228,11 @@ def test_one_certificate_has_its_share_of_bodies_on_their_way(world: World, clie
             stack.enter_context(secured(world, "greedy")).sendall(begin)
 
         def refused() -> bool:
-            one = stack.enter_context(secured(world, "greedy"))
-            one.sendall(begin)
-            one.settimeout(0.5)
+            connection = stack.enter_context(secured(world, "greedy"))
+            connection.sendall(begin)
+            connection.settimeout(0.5)
             with contextlib.suppress(TimeoutError):
-                return b"too many large requests under way" in one.recv(65536)
+                return b"too many large requests under way" in connection.recv(65536)
             return False
 
         wait_for(refused, what="the refusal of a third body")
@@ -238,15 +240,15 @@ def test_one_certificate_has_its_share_of_bodies_on_their_way(world: World, clie
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "sentence"),
     [
         (b'{"tests": [%s{}]}' % (b"{}," * 20000), b"tests: List should have at most 10000 items"),
-        (b"{%s}" % b",".join(b'"%d": 1' % one for one in range(5000)), b"has 5000 faults"),
+        (b"{%s}" % b",".join(b'"%d": 1' % number for number in range(5000)), b"has 5000 faults"),
     ],
 )
-def test_a_message_with_thousands_of_faults_gets_one_sentence(world: World, body: bytes, said: bytes) -> None:
-    with secured(world) as one:
-        one.sendall(b"POST /rpc/add HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
-        answer = one.recv(65536)
+def test_a_message_with_thousands_of_faults_gets_one_sentence(world: World, body: bytes, sentence: bytes) -> None:
+    with secured(world) as connection:
+        connection.sendall(b"POST /rpc/add HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        answer = connection.recv(65536)
         assert answer.startswith(b"HTTP/1.1 400")
-        assert said in answer
+        assert sentence in answer

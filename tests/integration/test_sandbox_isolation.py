@@ -41,7 +41,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
     need_sandbox()
-    with pool("isolation") as made, made.take() as box:
+    with pool("isolation") as sandboxes, sandboxes.take() as box:
         yield box
 
 
@@ -75,9 +75,9 @@ def uid_map(box: Sandbox) -> str:
 
 
 def test_the_host_user_behind_it_is_nobody(sandbox):
-    seen = uid_map(sandbox).split()
-    outside = [int(seen[1]), int(seen[4])]
-    assert seen[0] == "0" and seen[3] == "1000" and all(uid >= 65536 for uid in outside)
+    ids = uid_map(sandbox).split()
+    outside = [int(ids[1]), int(ids[4])]
+    assert ids[0] == "0" and ids[3] == "1000" and all(uid >= 65536 for uid in outside)
 
 
 def test_host_files_are_invisible_or_unreadable(sandbox):
@@ -109,14 +109,12 @@ def test_kill_minus_one_reaches_only_the_run(sandbox):
 
 
 @pytest.mark.parametrize(
-    "where",
+    "path",
     ["/", "/usr", "/usr/bin", "/etc", "/dev", "/box", "/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger",
      "/proc/self/oom_score_adj_", "/dev/pts", "/bin/sh", "/proc/1/oom_score_adj"],
 )  # fmt: skip
-def test_nothing_outside_of_scratch_is_writable(sandbox, where):
-    script = (
-        f"if [ -d {where} ]; then echo x > {where}/judge-test; else echo x > {where}; fi; [ $? != 0 ] && echo refused"
-    )
+def test_nothing_outside_of_scratch_is_writable(sandbox, path):
+    script = f"if [ -d {path} ]; then echo x > {path}/judge-test; else echo x > {path}; fi; [ $? != 0 ] && echo refused"
     out = text(shell(sandbox, script))
     assert "refused" in out, out
     assert not Path("/usr/judge-test").exists()
@@ -305,7 +303,7 @@ def test_no_run_meets_a_socket_of_another(cycles):
     def python(code: str, *, writable: bool = False) -> Command:
         return Command(["/usr/bin/python3", "-I", "-c", code], Limits(cpu=20), writable=writable)
 
-    with pool("network") as made, made.take() as box:
+    with pool("network") as sandboxes, sandboxes.take() as box:
         before = text(box.run(python(NETWORK)))
         assert sockets_in(box) == "sockets: used 0"
         for writable in (False, True, False):
@@ -352,7 +350,7 @@ except OSError as error:
     def python(code: str) -> Command:
         return Command(["/usr/bin/python3", "-I", "-c", code], Limits(cpu=20))
 
-    with pool("network") as made, made.take() as box:
+    with pool("network") as sandboxes, sandboxes.take() as box:
         before = text(box.run(python(count)))
         namespace = text(box.run(Command(["/usr/bin/readlink", "/proc/self/ns/net"], Limits(cpu=20))))
         assert box.run(python(deep)).exit_code == 0
@@ -364,27 +362,27 @@ except OSError as error:
 def test_a_namespace_with_a_socket_in_it_is_not_used_again():
     """One that somebody else holds, as the kernel's collector would if it were late: another one is there instead."""
     command = Command(["/usr/bin/readlink", "/proc/self/ns/net"], Limits(cpu=20))
-    with pool("network") as made, made.take() as box:
-        seen = [text(box.run(command)), text(box.run(command))]
+    with pool("network") as sandboxes, sandboxes.take() as box:
+        namespaces = [text(box.run(command)), text(box.run(command))]
         bwrap = box._container.pid
         with _socket_in(int(Path(f"/proc/{bwrap}/task/{bwrap}/children").read_text())):
             box.run(command).close()
-            seen += [text(box.run(command)), text(box.run(command))]
-    assert seen[0] == seen[1] != seen[2] == seen[3], seen
-    assert all(one.startswith("net:[") for one in seen)
+            namespaces += [text(box.run(command)), text(box.run(command))]
+    assert namespaces[0] == namespaces[1] != namespaces[2] == namespaces[3], namespaces
+    assert all(namespace.startswith("net:[") for namespace in namespaces)
 
 
 @contextlib.contextmanager
 def _socket_in(pid: int) -> Iterator[None]:
     """A socket of this process in the network namespace of another."""
-    with ThreadPoolExecutor(1) as other:  # a thread of its own enters, and ends there
+    with ThreadPoolExecutor(1) as executor:  # a thread of its own enters, and ends there
 
         def enter() -> socket.socket:
             with Path(f"/proc/{pid}/ns/net").open() as entry:
                 assert ctypes.CDLL(None, use_errno=True).setns(entry.fileno(), 0x40000000) == 0
             return socket.socket(socket.AF_UNIX)
 
-        with other.submit(enter).result():
+        with executor.submit(enter).result():
             yield
 
 
@@ -562,7 +560,7 @@ def test_a_big_file_can_be_put_and_one_too_big_says_so():
     need_sandbox()
     from judge.sandbox.container import Sizes
 
-    with pool("sizes", sizes=Sizes(box_bytes=4 * MIB)) as made, made.take() as box:
+    with pool("sizes", sizes=Sizes(box_bytes=4 * MIB)) as sandboxes, sandboxes.take() as box:
         box.put("ok", os.urandom(3 * MIB))
         assert text(shell(box, "wc -c < /box/ok")) == f"{3 * MIB}\n"
         with pytest.raises(UnfitError, match="No space left"):
@@ -617,20 +615,20 @@ def test_input_cannot_be_changed(sandbox, work):
 
 def test_two_sandboxes_see_nothing_of_each_other():
     need_sandbox()
-    with pool("two") as made, made.take() as one, made.take() as two:
-        one.put("secret", b"secret")
-        seen = []
+    with pool("two") as sandboxes, sandboxes.take() as first, sandboxes.take() as two:
+        first.put("secret", b"secret")
+        exit_codes = []
 
         def holds() -> None:
-            with shell(one, "echo x > /tmp/x; echo x > /dev/shm/x; sleep 0.4", Limits(cpu=5, wall=20)) as outcome:
-                seen.append(outcome.exit_code)
+            with shell(first, "echo x > /tmp/x; echo x > /dev/shm/x; sleep 0.4", Limits(cpu=5, wall=20)) as outcome:
+                exit_codes.append(outcome.exit_code)
 
         thread = threading.Thread(target=holds)
         thread.start()
         out = text(shell(two, "sleep 0.1; ls -A /box /tmp /dev/shm; ls /proc | grep -c '^[0-9]'"))
         thread.join()
-        assert seen == [0] and "secret" not in out and "x" not in out.split()
-        assert uid_map(one) != uid_map(two)
+        assert exit_codes == [0] and "secret" not in out and "x" not in out.split()
+        assert uid_map(first) != uid_map(two)
 
 
 SEAL = """
@@ -673,8 +671,8 @@ def test_nobody_seals_an_output_that_is_to_be_cut_on_a_host_that_restricts_memor
     file = work / "seal"
     file.write_bytes(program("#define _GNU_SOURCE\n" + SEAL))
     command = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", sys.executable, "-c", STRICT, strict]
-    done = subprocess.run([*command, str(file)], capture_output=True, text=True, timeout=60, cwd=ROOT, check=False)
-    assert (done.stdout.splitlines(), done.stderr) == (["output 10000 b''"] * 3, "")
+    result = subprocess.run([*command, str(file)], capture_output=True, text=True, timeout=60, cwd=ROOT, check=False)
+    assert (result.stdout.splitlines(), result.stderr) == (["output 10000 b''"] * 3, "")
 
 
 SCRATCH = """
@@ -703,7 +701,7 @@ int main(void) {
 def test_no_run_sees_which_scratch_directories_the_one_before_used():
     need_sandbox()
     used = ("/scratch/x", "/tmp/x", "/dev/shm/x", "/scratch/x /tmp/x /dev/shm/x")
-    with pool("scratch") as made, made.take() as box:
+    with pool("scratch") as sandboxes, sandboxes.take() as box:
         box.put("look", program(SCRATCH), 0o755)
 
         def look() -> str:
@@ -714,10 +712,10 @@ def test_no_run_sees_which_scratch_directories_the_one_before_used():
             before = look()
             assert "old" not in before
             shell(box, f"for file in {files}; do echo x > $file; done").close()
-            same = look() == before
+            unchanged = look() == before
             with shell(box, "true", keep_scratch=True) as outcome:
                 assert outcome.scratch is not None
-            return same
+            return unchanged
 
         for files in used:
             # Others of this machine mount and unmount, too, and may take a device number, whatever the run used.
@@ -728,16 +726,16 @@ def test_no_run_sees_which_scratch_directories_the_one_before_used():
 
 def test_a_run_is_the_first_to_die_when_the_host_has_no_memory():
     need_sandbox()
-    seen = []
-    with pool("oom") as made, made.take() as box:
+    scores = []
+    with pool("oom") as sandboxes, sandboxes.take() as box:
         outer = box._container.pid
         inside = Path(f"/proc/{outer}/task/{outer}/children").read_text().split()[0]
 
         def look() -> None:
             deadline = time.monotonic() + 2
-            while "1000\n" not in seen and time.monotonic() < deadline:
+            while "1000\n" not in scores and time.monotonic() < deadline:
                 children = Path(f"/proc/{inside}/task/{inside}/children").read_text().split()
-                seen.extend(Path(f"/proc/{pid}/oom_score_adj").read_text() for pid in children)
+                scores.extend(Path(f"/proc/{pid}/oom_score_adj").read_text() for pid in children)
 
         box.run(Command(["/bin/sleep", "3"], Limits(cpu=20)), meanwhile=look).close()
-    assert "1000\n" in seen
+    assert "1000\n" in scores

@@ -51,7 +51,7 @@ def _full() -> None:
 
 
 @pytest.fixture
-def made() -> Iterator[SandboxPool]:
+def sandboxes() -> Iterator[SandboxPool]:
     with pool("life") as new:
         yield new
 
@@ -143,16 +143,16 @@ box.run(Command(["/bin/sh", "-c", "setsid sleep 1000 & exec sleep 1000"], Limits
 
 
 def _sleepers() -> list[str]:
-    found = []
+    pids = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
             if (path / "cmdline").read_bytes() == b"sleep\x001000\x00" and "State:\tZ" not in (
                 path / "status"
             ).read_text():
-                found.append(path.name)
+                pids.append(path.name)
         except OSError:
             continue
-    return found
+    return pids
 
 
 def test_everything_dies_with_an_owner_that_is_killed_and_the_next_pool_tidies_up():
@@ -176,7 +176,7 @@ def test_stale_cgroups_with_processes_are_emptied():
     process = subprocess.Popen(["sleep", "1000"])
     tree = driver.tree(CGROUP, "living")
     for path in tree.joins:
-        stale = next(one for one in path.parents if one.name == CGROUP) / "stale.4194303.1"
+        stale = next(parent for parent in path.parents if parent.name == CGROUP) / "stale.4194303.1"
         stale.mkdir(exist_ok=True)
         (stale / "cgroup.procs").write_text(str(process.pid))
     with pool("next"):
@@ -186,18 +186,18 @@ def test_stale_cgroups_with_processes_are_emptied():
     tree.close()
 
 
-def test_a_prepared_container_that_died_is_an_error_and_the_next_works(made):
-    made.prepare()
-    assert made._next is not None
-    os.kill(made._next.pid, signal.SIGKILL)
+def test_a_prepared_container_that_died_is_an_error_and_the_next_works(sandboxes):
+    sandboxes.prepare()
+    assert sandboxes._next is not None
+    os.kill(sandboxes._next.pid, signal.SIGKILL)
     with pytest.raises(SandboxError, match="ended by itself"):
-        made.take()
-    with made.take() as box:
+        sandboxes.take()
+    with sandboxes.take() as box:
         assert text(shell(box, "echo fine")) == "fine\n"
 
 
-def test_a_container_that_dies_during_a_run_breaks_only_its_sandbox(made):
-    box = made.take()
+def test_a_container_that_dies_during_a_run_breaks_only_its_sandbox(sandboxes):
+    box = sandboxes.take()
     script = Command(["/bin/sh", "-c", "sleep 100"], Limits(cpu=1, wall=100))
     victim = containers()[0]
     killer = subprocess.Popen(["/bin/sh", "-c", f"sleep 0.2; kill -9 {victim}"])
@@ -212,24 +212,24 @@ def test_a_container_that_dies_during_a_run_breaks_only_its_sandbox(made):
         box.put("x", b"")
     box.close()
     assert containers() == []
-    with made.take() as other:
-        assert text(shell(other, "echo fine")) == "fine\n"
+    with sandboxes.take() as second:
+        assert text(shell(second, "echo fine")) == "fine\n"
 
 
-@pytest.mark.parametrize("when", ["before", "during"])
-def test_an_agent_that_does_not_answer_is_killed(made, when, monkeypatch):
+@pytest.mark.parametrize("moment", ["before", "during"])
+def test_an_agent_that_does_not_answer_is_killed(sandboxes, moment, monkeypatch):
     monkeypatch.setattr("judge.sandbox.box.START_SECONDS", 0.3)
     monkeypatch.setattr("judge.sandbox.box.KILL_SECONDS", 1.0)
-    box = made.take()
+    box = sandboxes.take()
     bwrap = containers()[0]
     agent = int(Path(f"/proc/{bwrap}/task/{bwrap}/children").read_text())
 
     def stop() -> None:
-        if when == "during":
+        if moment == "during":
             wait_for(lambda: box._container.began() is not None)
             os.kill(agent, signal.SIGSTOP)
 
-    if when == "before":
+    if moment == "before":
         os.kill(agent, signal.SIGSTOP)
     began = clock.monotonic()
     with pytest.raises(SandboxError, match="did not"):
@@ -239,11 +239,11 @@ def test_an_agent_that_does_not_answer_is_killed(made, when, monkeypatch):
     assert containers() == [] and not any(Path(path).joinpath("1").exists() for path in cgroups())
 
 
-def test_who_starts_the_runs_is_made_again(made):
+def test_who_starts_the_runs_is_made_again(sandboxes):
     """The kernel may kill it for want of memory after the run that took it; the next one does not notice."""
     if drivers.find().version != "v1":
         pytest.skip("version 2 of cgroups: runs are cloned into their group, nobody waits there")
-    with made.take() as box:
+    with sandboxes.take() as box:
         for _ in range(3):
             assert text(shell(box, "echo $$")) == "10\n"
             waiting = helpers(box)
@@ -251,11 +251,11 @@ def test_who_starts_the_runs_is_made_again(made):
             kill_and_wait(waiting)
 
 
-def test_a_run_is_started_again_if_its_helper_dies_before_the_exec(made):
+def test_a_run_is_started_again_if_its_helper_dies_before_the_exec(sandboxes):
     """The kernel may choose the helper after the run before, and end it only when the next run has been asked for."""
     if drivers.find().version != "v1":
         pytest.skip("version 2 of cgroups: runs are cloned into their group, nobody waits there")
-    with made.take() as box:
+    with sandboxes.take() as box:
         for _ in range(3):
             dying = helpers(box)
             for pid in dying:
@@ -284,8 +284,8 @@ int main(void) { /* page tables of many processes: the kernel empties them page 
 """
 
 
-def test_a_run_whose_end_takes_the_kernel_long_is_no_failure_of_the_sandbox(made):
-    with made.take() as box:
+def test_a_run_whose_end_takes_the_kernel_long_is_no_failure_of_the_sandbox(sandboxes):
+    with sandboxes.take() as box:
         with run_c(
             box, SLOW_TO_END, Limits(cpu=6, wall=200, memory=2048 * MIB, output=64 * MIB, processes=200)
         ) as outcome:
@@ -293,7 +293,7 @@ def test_a_run_whose_end_takes_the_kernel_long_is_no_failure_of_the_sandbox(made
         assert text(shell(box, "echo fine")) == "fine\n"
 
 
-def test_what_a_dead_pool_has_left_and_cannot_be_removed_yet_keeps_nobody_from_starting(made, monkeypatch, caplog):
+def test_what_a_dead_pool_has_left_and_cannot_be_removed_yet_keeps_nobody_from_starting(sandboxes, monkeypatch, caplog):
     stale = [root / "gone.1.1" for root in cgroup_roots()]
     for path in stale:
         (path / "dying").mkdir(parents=True)
@@ -305,7 +305,7 @@ def test_what_a_dead_pool_has_left_and_cannot_be_removed_yet_keeps_nobody_from_s
         real(path)
 
     monkeypatch.setattr(Path, "rmdir", rmdir)
-    with pool("other") as other, other.take() as box:
+    with pool("other") as newer, newer.take() as box:
         assert text(shell(box, "echo fine")) == "fine\n"
     assert "the next sandbox pool removes it" in caplog.text
     monkeypatch.undo()
@@ -313,17 +313,17 @@ def test_what_a_dead_pool_has_left_and_cannot_be_removed_yet_keeps_nobody_from_s
         assert stale and not any(path.exists() for path in stale)
 
 
-def test_bwrap_complaints_are_passed_on(made):
-    made._paths.append("/no/such/path")
+def test_bwrap_complaints_are_passed_on(sandboxes):
+    sandboxes._paths.append("/no/such/path")
     with pytest.raises(SandboxError, match="no/such/path"):
-        made.take()
+        sandboxes.take()
 
 
-def test_a_missing_agent_is_named(made, monkeypatch, tmp_path):
+def test_a_missing_agent_is_named(sandboxes, monkeypatch, tmp_path):
     monkeypatch.setattr("judge.sandbox.container.BINARY", tmp_path / "agent")
     before = descriptors()
     with pytest.raises(SandboxError, match="agent: No such file"):
-        made.take()
+        sandboxes.take()
     assert descriptors() == before
 
 
@@ -332,26 +332,26 @@ def names(directory: int) -> set[str]:
         return {entry.name for entry in entries}
 
 
-def test_what_a_run_has_left_can_be_looked_at_and_no_later_run_sees_it(made):
-    with made.take() as box:
+def test_what_a_run_has_left_can_be_looked_at_and_no_later_run_sees_it(sandboxes):
+    with sandboxes.take() as box:
         script = "mkdir d; echo made > d/f; ln -s /etc/passwd link; (sleep 100; echo late > f) & exit 3"
         command = Command(["/bin/sh", "-c", script], Limits(cpu=5), ENV, keep_scratch=True)
         with box.run(command) as outcome:
             assert outcome.exit_code == 3 and names(outcome.scratch) == {"d", "link"}
             assert text(shell(box, "ls -A; touch later")) == ""
-            found = leavings.gather(outcome.scratch, {})
-            assert handed.unpack(found.archive, leavings.BYTES) == {"d/f": b"made\n"}
-        held = descriptors()
+            leaving = leavings.gather(outcome.scratch, {})
+            assert handed.unpack(leaving.archive, leavings.BYTES) == {"d/f": b"made\n"}
+        open_files = descriptors()
         for _ in range(3):  # nothing was made: the mount stays
             with box.run(Command(["/bin/true"], Limits(cpu=5), ENV, keep_scratch=True)) as outcome:
                 assert names(outcome.scratch) == set()
-        assert descriptors() == held
+        assert descriptors() == open_files
         with pytest.raises(UsageError, match="one of them"):
             box.run(Command(["/bin/true"], Limits(cpu=5), ENV, keep_scratch=True, output="f"))
 
 
-def test_too_long_arguments_are_refused_and_long_ones_work(made):
-    box = made.take()
+def test_too_long_arguments_are_refused_and_long_ones_work(sandboxes):
+    box = sandboxes.take()
     with box.run(Command(["/bin/echo", "x" * 100_000], Limits(cpu=20))) as outcome:
         assert len(outcome.read_stdout()) == 100_001
     with pytest.raises(UnfitError, match="words of 200020 bytes"):
@@ -364,15 +364,15 @@ def test_too_long_arguments_are_refused_and_long_ones_work(made):
     box.close()
 
 
-def test_a_bad_directory_is_the_sandboxs_error(made):
-    box = made.take()
+def test_a_bad_directory_is_the_sandboxs_error(sandboxes):
+    box = sandboxes.take()
     with pytest.raises(SandboxError, match="chdir: No such file"):
         box.run(Command(["/bin/true"], Limits(cpu=20), cwd="/nowhere"))
     box.close()
 
 
-def test_c_compile_then_run(made):
-    with made.take() as box:
+def test_c_compile_then_run(sandboxes):
+    with sandboxes.take() as box:
         box.put("main.c", b'#include <stdio.h>\nint main(){int a,b;scanf("%d%d",&a,&b);printf("%d\\n",a+b);}')
         build = Command(
             ["/usr/bin/gcc", "-O2", "-o", "/box/run", "/box/main.c", "-lm"], Limits(cpu=60), ENV, writable=True
@@ -388,13 +388,13 @@ def test_c_compile_then_run(made):
             os.close(read)
 
 
-def test_cpp_with_exceptions_and_threads(made):
+def test_cpp_with_exceptions_and_threads(sandboxes):
     source = b"""#include <iostream>
 #include <stdexcept>
 #include <thread>
 int main() { try { throw std::runtime_error("caught"); } catch (std::exception &e) { std::cout << e.what(); }
   std::thread([]{ std::cout << " thread"; }).join(); }"""
-    with made.take() as box:
+    with sandboxes.take() as box:
         box.put("main.cpp", source)
         build = Command(
             ["/usr/bin/g++", "-O2", "-pipe", "-o", "/box/run", "/box/main.cpp"],
@@ -404,13 +404,13 @@ int main() { try { throw std::runtime_error("caught"); } catch (std::exception &
         assert text(box.run(Command(["/box/run"], Limits(cpu=20)))) == "caught thread"
 
 
-def test_python(made):
+def test_python(sandboxes):
     imports = "import decimal, json, math, multiprocessing, random, sqlite3, ssl, subprocess, threading"
     code = f"{imports}; print(sum(map(int, input().split())))"
     read, write = os.pipe()
     os.write(write, b"1 2 3\n")
     os.close(write)
-    with made.take() as box:
+    with sandboxes.take() as box:
         box.put("main.py", code.encode())
         with box.run(Command(["/usr/bin/python3", "/box/main.py"], Limits(cpu=60), ENV, stdin=read)) as outcome:
             assert outcome.read_stdout() == b"6\n", outcome.read_stderr()
@@ -431,9 +431,9 @@ public class Main { public static void main(String[] a) throws Exception {
 
 
 @pytest.mark.skipif(shutil.which("javac", path="/usr/bin") is None, reason="javac is not installed")
-def test_java(made):
+def test_java(sandboxes):
     limits = Limits(cpu=60, wall=120, memory=1024 * MIB, processes=128, files=1024, output=64 * MIB)
-    with made.take() as box:
+    with sandboxes.take() as box:
         box.put("Main.java", JAVA)
         with box.run(
             Command(["/usr/bin/javac", "-d", "/box", "/box/Main.java"], limits, ENV, writable=True)
@@ -445,21 +445,21 @@ def test_java(made):
 
 
 @pytest.mark.skipif(shutil.which("node", path="/usr/bin") is None, reason="node is not installed")
-def test_node(made):
+def test_node(sandboxes):
     limits = Limits(cpu=60, memory=1024 * MIB, processes=64)
     code = "const w = require('worker_threads'); console.log([1,2,3].reduce((a,b)=>a+b), require('os').hostname())"
-    with made.take() as box:
+    with sandboxes.take() as box:
         assert text(box.run(Command(["/usr/bin/node", "-e", code], limits, ENV))) == "6 box\n"
 
 
 def test_the_machine_check_tries_the_limits_and_lists_every_item():
     assert available(CGROUP) is None
-    found = {finding.item: finding for finding in check_machine(CGROUP)}
+    findings = {finding.item: finding for finding in check_machine(CGROUP)}
     for item in ("memory limit", "process limit", "CPU limit"):
-        assert found[item].level == "PASS" and "tried" in found[item].text
+        assert findings[item].level == "PASS" and "tried" in findings[item].text
     items = {"kernel", "bubblewrap", "cgroups", "swap", "SMT", "frequency governor", "turbo", "ASLR", "THP",
              "THP defrag", "khugepaged", "core pattern", "protected hardlinks", "equal cores"}  # fmt: skip
-    assert items <= found.keys()
+    assert items <= findings.keys()
     assert cgroups() == []
 
 
@@ -490,7 +490,7 @@ def test_a_tree_that_several_remove_at_once_is_gone_for_all():
     driver = drivers.find()
     assert driver is not None
     tree = driver.tree(CGROUP, "shared")
-    roots = [next(one for one in path.parents if one.parent.name == CGROUP) for path in tree.joins]
+    roots = [next(parent for parent in path.parents if parent.parent.name == CGROUP) for path in tree.joins]
     with ThreadPoolExecutor(4) as threads:
         for _ in range(30):
             for root in roots:
@@ -508,7 +508,7 @@ def test_a_container_made_on_another_core_is_used_on_its_own():
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:
         pytest.skip("one core")
-    with pool("makers", makers=cores[1:]) as made, made.take() as box:
+    with pool("makers", makers=cores[1:]) as sandboxes, sandboxes.take() as box:
         for writable in (True, False):
             argv = ["/bin/sh", "-c", "exec grep Cpus_allowed_list /proc/self/status"]
             with box.run(Command(argv=argv, limits=Limits(), writable=writable)) as outcome:

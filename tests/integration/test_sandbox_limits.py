@@ -21,7 +21,7 @@ pytestmark = pytest.mark.root
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
     need_sandbox()
-    with pool("limits") as made, made.take() as box:
+    with pool("limits") as sandboxes, sandboxes.take() as box:
         yield box
 
 
@@ -132,10 +132,10 @@ int main(int argc, char **argv) {
 WAYS = ["heap", "static", "shared", "work", "tmp", "shm", "memfd", "stack", "children"]
 
 
-@pytest.mark.parametrize("how", WAYS)
-def test_memory_over_the_limit_is_mle_wherever_it_is(sandbox, how):
+@pytest.mark.parametrize("kind", WAYS)
+def test_memory_over_the_limit_is_mle_wherever_it_is(sandbox, kind):
     limits = Limits(cpu=60, memory=48 * MIB, output=256 * MIB)
-    with run_c(sandbox, MEMORY, limits, how, str(52 * MIB)) as outcome:
+    with run_c(sandbox, MEMORY, limits, kind, str(52 * MIB)) as outcome:
         assert Killed.MEMORY in outcome.killed, outcome
         assert outcome.memory >= 47 * MIB and outcome.read_stdout() == b""
 
@@ -144,20 +144,20 @@ def test_memory_over_the_limit_is_mle_wherever_it_is(sandbox, how):
 def test_no_room_to_start_is_mle_and_the_next_run_starts(kibibytes):
     """The kernel may kill the agent's own process in the group, too, at any moment until it waits for the next run."""
     need_sandbox()
-    few = Limits().model_copy(update={"memory": kibibytes << 10})  # as little as earlier runs may have left
-    with pool("room") as made:
+    tiny = Limits().model_copy(update={"memory": kibibytes << 10})  # as little as earlier runs may have left
+    with pool("room") as sandboxes:
         for _ in range(3):
-            with made.take() as fresh:
-                with shell(fresh, "echo here", few) as outcome:
+            with sandboxes.take() as fresh:
+                with shell(fresh, "echo here", tiny) as outcome:
                     assert Killed.MEMORY in outcome.killed and outcome.read_stdout() == b"", outcome
                 with shell(fresh, "echo here") as outcome:
                     assert not outcome.killed and outcome.read_stdout() == b"here\n", outcome
 
 
-@pytest.mark.parametrize("how", WAYS)
-def test_memory_below_the_limit_is_fine_and_counted(sandbox, how):
+@pytest.mark.parametrize("kind", WAYS)
+def test_memory_below_the_limit_is_fine_and_counted(sandbox, kind):
     limits = Limits(cpu=60, memory=48 * MIB, output=256 * MIB)
-    with run_c(sandbox, MEMORY, limits, how, str(44 * MIB)) as outcome:
+    with run_c(sandbox, MEMORY, limits, kind, str(44 * MIB)) as outcome:
         assert not outcome.killed and outcome.read_stdout() == b"done\n", outcome
         assert 44 * MIB <= outcome.memory <= 48 * MIB
 
@@ -280,8 +280,8 @@ int main(void) {
 
 def test_limits_that_the_cgroup_keeps_may_be_raised(sandbox):
     with run_c(sandbox, RAISED) as outcome:
-        said = outcome.read_stdout().decode().splitlines()
-        assert said == [f"{name} raised" for name in ("stack", "cpu", "as", "data", "rss", "core")]
+        lines = outcome.read_stdout().decode().splitlines()
+        assert lines == [f"{name} raised" for name in ("stack", "cpu", "as", "data", "rss", "core")]
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
@@ -302,17 +302,17 @@ def test_an_unlimited_stack_ends_at_the_memory_limit(sandbox):
 
 
 def test_fewer_open_files_than_process_1_has_are_a_limit_of_the_program_only(sandbox):
-    few = Limits(cpu=60, files=8)
-    with shell(sandbox, "ulimit -n; read line; ls /proc/self/fd", few) as outcome:
+    limits = Limits(cpu=60, files=8)
+    with shell(sandbox, "ulimit -n; read line; ls /proc/self/fd", limits) as outcome:
         assert outcome.read_stdout() == b"8\n0\n1\n2\n3\n", outcome
     reader, writer = os.pipe()
-    with os.fdopen(reader, "rb") as got:
+    with os.fdopen(reader, "rb") as pipe:
         try:
             outcome = shell(sandbox, "echo here >&9", Limits(cpu=60, files=16), pipes=(writer,) * 7)
         finally:
             os.close(writer)
         with outcome:
-            assert got.read() == b"here\n", outcome
+            assert pipe.read() == b"here\n", outcome
 
 
 def test_inode_limit(sandbox):
@@ -356,8 +356,8 @@ def test_double_forked_daemons_die_with_the_run(sandbox):
     with run_c(sandbox, DAEMON) as outcome:
         size = os.fstat(outcome.stdout).st_size
         assert outcome.exit_code == 0 and b"parent ends" in outcome.read_stdout()
-        with shell(sandbox, "sleep 0.05; ls /proc | grep -c '^[0-9]'") as other:
-            assert int(other.read_stdout()) <= 4
+        with shell(sandbox, "sleep 0.05; ls /proc | grep -c '^[0-9]'") as later:
+            assert int(later.read_stdout()) <= 4
         assert os.fstat(outcome.stdout).st_size == size
 
 

@@ -24,15 +24,15 @@ LIMITS = Limits(cpu=1, wall=3, memory=128 * MIB, output=1 * MIB)
 @pytest.fixture(scope="module")
 def boxes():
     need_sandbox()
-    with pool("meeting") as made:
-        taken = [made.take() for _ in range(3)]
-        yield taken
-        for box in taken:
+    with pool("meeting") as sandboxes:
+        boxes = [sandboxes.take() for _ in range(3)]
+        yield boxes
+        for box in boxes:
             box.close()
 
 
-def sh(script: str, *arguments: str, limits: Limits = LIMITS, **more) -> Command:
-    return Command(argv=["/bin/sh", "-c", script, "sh", *arguments], limits=limits, **more)
+def sh(script: str, *arguments: str, limits: Limits = LIMITS, **options) -> Command:
+    return Command(argv=["/bin/sh", "-c", script, "sh", *arguments], limits=limits, **options)
 
 
 def closed(outcome) -> bytes:
@@ -40,10 +40,10 @@ def closed(outcome) -> bytes:
         return outcome.read_stdout()
 
 
-def meet(boxes, commands, links, over=lambda *_: False, counted=None, **more):
+def meet(boxes, commands, links, over=lambda *_: False, counted=None, **options):
     counted = counted or [True] * len(commands)
-    actors = [Actor(box, command, one) for box, command, one in zip(boxes, commands, counted, strict=False)]
-    return run_meeting(actors, links, over, **more)
+    actors = [Actor(box, command, counts) for box, command, counts in zip(boxes, commands, counted, strict=False)]
+    return run_meeting(actors, links, over, **options)
 
 
 ONE, TWO = path_of(0), path_of(1)
@@ -52,14 +52,14 @@ ONE, TWO = path_of(0), path_of(1)
 def test_two_programs_talk_by_names(boxes):
     first = sh('echo hello > "$1"; read answer < "$2"; echo "$answer"', ONE, TWO)
     second = sh('read heard < "$1"; echo "$heard you" > "$2"', ONE, TWO)
-    one, two = meet(boxes, [first, second], [Link(0, 1), Link(1, 0)])
-    assert (closed(one), closed(two)) == (b"hello you\n", b"")
+    first_outcome, two = meet(boxes, [first, second], [Link(0, 1), Link(1, 0)])
+    assert (closed(first_outcome), closed(two)) == (b"hello you\n", b"")
 
 
-@pytest.mark.parametrize("held", [False, True])
-def test_who_never_opens_is_stood_in_for_when_it_has_ended(boxes, held):
+@pytest.mark.parametrize("hold", [False, True])
+def test_who_never_opens_is_stood_in_for_when_it_has_ended(boxes, hold):
     begin = time.monotonic()
-    outcomes = meet(boxes, [sh("exit 3"), sh('sleep 0.1; cat "$1"; echo end', ONE)], [Link(0, 1, held=held)])
+    outcomes = meet(boxes, [sh("exit 3"), sh('sleep 0.1; cat "$1"; echo end', ONE)], [Link(0, 1, held=hold)])
     assert [outcome.exit_code for outcome in outcomes] == [3, 0]
     assert [closed(outcome) for outcome in outcomes] == [b"", b"end\n"]
     assert time.monotonic() < begin + 2
@@ -74,14 +74,14 @@ def test_closing_early_is_seen_and_a_held_end_is_not(boxes):
     writer = 'echo x > "$1"; sleep 0.4'
     reader = 'cat "$1" > /dev/null; date +%s%N'
     before = time.time_ns()
-    _, seen = meet(boxes, [sh(writer, ONE), sh(reader, ONE)], [Link(0, 1)])
-    early = int(closed(seen)) - before
+    _, reading = meet(boxes, [sh(writer, ONE), sh(reader, ONE)], [Link(0, 1)])
+    early = int(closed(reading)) - before
     before = time.time_ns()
-    ended, seen = meet(boxes, [sh(writer, ONE), sh(reader, ONE)], [Link(0, 1, held=True)])
-    late = int(closed(seen)) - before
+    ended, reading = meet(boxes, [sh(writer, ONE), sh(reader, ONE)], [Link(0, 1, held=True)])
+    late = int(closed(reading)) - before
     assert early < 0.3e9
     assert late >= 0.4e9
-    assert ended.ended < seen.ended
+    assert ended.ended < reading.ended
     ended.close()
 
 
@@ -106,11 +106,11 @@ def test_an_end_that_settles_it_kills_all_others(boxes):
 
 def arguments() -> set[bytes]:
     """Of all that runs on this host."""
-    found: set[bytes] = set()
-    for one in Path("/proc").glob("[0-9]*/cmdline"):
+    words: set[bytes] = set()
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
-            found |= set(one.read_bytes().split(b"\0"))
-    return found
+            words |= set(path.read_bytes().split(b"\0"))
+    return words
 
 
 def test_cancelling_ends_all(boxes):
@@ -120,18 +120,18 @@ def test_cancelling_ends_all(boxes):
     """
     reading, writing = os.pipe()
     # Of this run alone: another one may be under way on this host.
-    one, other = (f"9.{os.getpid():07}{number}" for number in (1, 3))
-    marks = {one.encode(), other.encode()}
+    first_mark, second_mark = (f"9.{os.getpid():07}{number}" for number in (1, 3))
+    marks = {first_mark.encode(), second_mark.encode()}
 
     def cancel() -> None:
         wait_for(lambda: marks <= arguments(), what="two programs under way")
         os.write(writing, b"x")
 
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        done = pool.submit(cancel)
-        commands = [sh(f'cat "$1" {one}; sleep 9', ONE), sh(f'exec 5> "$1"; sleep {other}', ONE)]
+        future = pool.submit(cancel)
+        commands = [sh(f'cat "$1" {first_mark}; sleep 9', ONE), sh(f'exec 5> "$1"; sleep {second_mark}', ONE)]
         outcomes = meet(boxes, commands, [Link(1, 0, held=True)], cancel_fd=reading)
-        done.result()
+        future.result()
     assert all(Killed.CANCELLED in outcome.killed for outcome in outcomes)
     for outcome in outcomes:
         outcome.close()
@@ -177,8 +177,8 @@ def test_many_pipes_and_too_many(boxes):
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
-def run(box, script: str, output: str | None = "out", **more):
-    return box.run(sh(script, output=output, **more))
+def run(box, script: str, output: str | None = "out", **options):
+    return box.run(sh(script, output=output, **options))
 
 
 def content(outcome) -> bytes | None:

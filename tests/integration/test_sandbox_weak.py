@@ -21,8 +21,8 @@ pytestmark = pytest.mark.root
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
     need_sandbox()
-    with pool("weak", weak=True) as made, made.take() as box:
-        assert made.weak and cgroups() == []
+    with pool("weak", weak=True) as sandboxes, sandboxes.take() as box:
+        assert sandboxes.weak and cgroups() == []
         yield box
 
 
@@ -110,11 +110,11 @@ def test_a_user_without_privileges(work):
     reachable = subprocess.run([*command[:4], "test", "-r", str(root / "judge/sandbox/agent")], check=False)
     if reachable.returncode != 0:
         pytest.skip("an unprivileged user cannot read this checkout")
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("42\n") and "CapEff:\t0000000000000000" in done.stdout
-    assert "CapBnd:\t0000000000000000" in done.stdout and "/proc/1/environ: No such file" in done.stdout
-    assert done.stdout.count("Read-only file system") == 2 and "b'/scratch:\\n\\n/tmp:\\n'" in done.stdout
+    result = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False, timeout=60)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith("42\n") and "CapEff:\t0000000000000000" in result.stdout
+    assert "CapBnd:\t0000000000000000" in result.stdout and "/proc/1/environ: No such file" in result.stdout
+    assert result.stdout.count("Read-only file system") == 2 and "b'/scratch:\\n\\n/tmp:\\n'" in result.stdout
 
 
 def test_python(sandbox):

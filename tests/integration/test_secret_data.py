@@ -88,7 +88,7 @@ ATTACKS = {
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     directory = tmp_path_factory.mktemp("secret") / "cluster"
-    with running(directory, "--slots", "2") as found:
+    with running(directory, "--slots", "2") as cluster:
         tokens = directory / "etc/tokens.yml"
         listed = yaml.safe_load(tokens.read_text())
         listed["tokens"].append({"user": "mallory", "role": "user", "sha256": token_digest(TOKEN)})
@@ -99,8 +99,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             data |= {"data/sample/1.in": "sample\n", "data/sample/1.ans": "sample\n"}
             package = tmp_path_factory.getbasetemp() / "packages" / name
             packages.write(package, {**data, **files})
-            judgectl(found, "problem", "import", "--visible", "--no-check", package)
-        yield found
+            judgectl(cluster, "problem", "import", "--visible", "--no-check", package)
+        yield cluster
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +123,12 @@ def browser(cluster: Cluster, mallory: httpx.Client) -> Iterator[httpx.Client]:
 def parts_of_secrets(text: str) -> set[str]:
     """The longer parts of secrets that a text has, also with blanks and line ends in between."""
     plain = "".join(text.split()).replace("_", "")
-    return {one[at : at + PART] for one in SECRETS for at in range(len(one) - PART) if one[at : at + PART] in plain}
+    return {
+        secret[at : at + PART]
+        for secret in SECRETS
+        for at in range(len(secret) - PART)
+        if secret[at : at + PART] in plain
+    }
 
 
 def judged(client: httpx.Client, problem: str, source: str) -> dict[str, Any]:
@@ -135,8 +140,8 @@ def judged(client: httpx.Client, problem: str, source: str) -> dict[str, Any]:
         task = answer.json()
         answer = client.get(f"/api/v1/submissions/{task['id']}?wait=20&version={task['version']}")
         assert not parts_of_secrets(answer.text)
-    found: dict[str, Any] = answer.json()
-    return found
+    final: dict[str, Any] = answer.json()
+    return final
 
 
 @pytest.mark.parametrize("problem", sorted(PROBLEMS))
@@ -163,10 +168,10 @@ def test_no_program_gets_its_secret_input_out(
                 assert test["withheld"] and [test[field] for field in hidden] == [None] * len(hidden)
                 assert (test["output_bytes"], test["passes"], test["wall"]) == (0, 1, 0)
         with cluster.api() as admin:
-            whole = admin.get(task["id"])
-        assert whole.result is not None
-        reasons = [whole.result.reason, *(one.reason for one in whole.result.tests)]
-        reasons += [one.reason for one in whole.history]
+            task_seen = admin.get(task["id"])
+        assert task_seen.result is not None
+        reasons = [task_seen.result.reason, *(test_result.reason for test_result in task_seen.result.tests)]
+        reasons += [attempt.reason for attempt in task_seen.history]
         if problem != "broken":  # a compiler's words of the validator are in the result's reason, for judges
             assert not parts_of_secrets(" ".join(reasons)), "a reason quotes nothing in the database either"
     assert verdicts & {"WA", "JE", "RTE"}

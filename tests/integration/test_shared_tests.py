@@ -68,7 +68,7 @@ class Executor:
                 self.events += [(slot.index, event) for event in slot.read(clock.monotonic())[0]]
         return False
 
-    def heard(self, kind: type, **fields: Any) -> Any:
+    def next_event(self, kind: type, **fields: Any) -> Any:
         """The next event of this kind with these fields."""
 
         def look() -> bool:
@@ -94,52 +94,52 @@ class Executor:
         """Slot 0 judges, and offers its tests; returns what main sends to a slot that helps."""
         self.sharing.tell(1)
         self.coordinator.give(job, clock.monotonic())
-        self.heard(Progress, share=True)
+        self.next_event(Progress, share=True)
         return Help(job=job, directory=self.sharing.queue(job.assignment.claim))
 
     def shared(self, job: Job) -> tuple[Finished, Helped]:
         """Judge with both slots."""
         self.helper.give(self.lead(job), clock.monotonic())
-        finished = self.heard(Finished)
+        finished = self.next_event(Finished)
         self.helper.recall(clock.monotonic())
-        return finished, self.heard(Helped)
+        return finished, self.next_event(Helped)
 
     def alone(self, job: Job) -> Finished:
         """Judge with one slot."""
         self.sharing.tell(0)
         self.coordinator.give(job, clock.monotonic())
-        return self.heard(Finished)
+        return self.next_event(Finished)
 
 
 @pytest.fixture
 def executor(work: Path) -> Iterator[Executor]:
-    made = Executor(work)
-    yield made
-    made.slots.close()
-    made.sharing.close()
+    executor = Executor(work)
+    yield executor
+    executor.slots.close()
+    executor.sharing.close()
     assert [path.name for path in (work / "sharing").iterdir()] == ["idle"], "no queue is left"
 
 
 def echo(tests: list[tuple[int, int, int]], mode: str = "lazy", **fields: Any) -> Job:
     """Tests as (what it prints, what is right, milliseconds)."""
-    given = [
+    cases = [
         Test(name=f"{index:02d}", input=f"{says} {ms}\n", answer=f"{right}\n")
         for index, (says, right, ms) in enumerate(tests)
     ]
-    submission = Submission(language="c", source=ECHO, tests=given, limits=PATIENT, mode=mode, **fields)
+    submission = Submission(language="c", source=ECHO, tests=cases, limits=PATIENT, mode=mode, **fields)
     return Job(assignment=Assignment(id="1" * 24, attempt=1, claim="c1", submission=submission), language_version="v")
 
 
 def account(result: Result) -> dict[str, Any]:
     """A result without what a clock or the place says."""
-    found = result.model_dump()
-    for one in (found, found["compile"] or {}, *found["tests"]):
+    fields = result.model_dump()
+    for part in (fields, fields["compile"] or {}, *fields["tests"]):
         for name in ("cpu", "wall", "memory", "sandbox", "repeated"):
-            one.pop(name, None)
-    return found
+            part.pop(name, None)
+    return fields
 
 
-def same(executor: Executor, job: Job) -> Result:
+def same_by_both(executor: Executor, job: Job) -> Result:
     """Judged by two slots and by one: the same account; returns it."""
     finished, helped = executor.shared(job)
     alone = executor.alone(job)
@@ -152,7 +152,7 @@ def same(executor: Executor, job: Job) -> Result:
 
 
 def test_all_tests_pass(executor):
-    result = same(executor, echo([(n, n, 150) for n in range(12)]))
+    result = same_by_both(executor, echo([(n, n, 150) for n in range(12)]))
     assert [test.name for test in result.tests] == [f"{n:02d}" for n in range(12)]
     assert {test.verdict for test in result.tests} == {Verdict.AC}
 
@@ -161,7 +161,7 @@ def test_all_tests_pass(executor):
 def test_the_first_failing_test_in_name_order_decides(executor, mode):
     # A later one fails first: test 5 at once, test 4 (RTE) after it has slept.
     tests = [(n, n, 100) for n in range(4)] + [(77, 77, 1500), (1, 2, 0)] + [(n, n, 50) for n in range(8)]
-    result = same(executor, echo(tests, mode))
+    result = same_by_both(executor, echo(tests, mode))
     assert (result.failed_test, result.tests[4].verdict) == ("04", Verdict.RTE)
     assert len(result.tests) == (5 if mode == "lazy" else 14)
 
@@ -191,7 +191,7 @@ def test_validators_scores_and_interaction(executor, work):
     # The validator ends a wrong one, which does not end by itself just before: both accounts say so.
     source = "import time\nline = input()\ntime.sleep(0.2)\nprint(line if line != '6' else 'no', flush=True)\n"
     source += "time.sleep(60 * (line == '6'))\n"
-    result = same(executor, packages.job(data, "python3", source, "full"))
+    result = same_by_both(executor, packages.job(data, "python3", source, "full"))
     assert [test.verdict for test in result.tests] == [*[Verdict.AC] * 6, Verdict.WA, Verdict.AC]
     assert [test.message for test in result.tests] == [f"asked {n}" for n in range(8)]
 
@@ -199,10 +199,10 @@ def test_validators_scores_and_interaction(executor, work):
 def test_a_killed_helper_loses_nothing(executor):
     job = echo([(n, n, 300) for n in range(10)])
     executor.helper.give(executor.lead(job), clock.monotonic())
-    executor.heard(Progress, share=False)
+    executor.next_event(Progress, share=False)
     wait_for(lambda: executor.read() or any(slot == 1 for slot, _ in executor.events), timeout=HEAR, what="some help")
     os.kill(executor.helper.process.pid, signal.SIGKILL)
-    finished = executor.heard(Finished)
+    finished = executor.next_event(Finished)
     assert finished.completed.verdict is Verdict.AC
     assert [test.name for test in finished.completed.result.tests] == [f"{n:02d}" for n in range(10)]
     wait_for(lambda: executor.read() or executor.helper.state is SlotState.DOWN, what="the end of the helper")
@@ -215,15 +215,15 @@ def test_a_helper_that_is_called_back_comes_at_once(executor):
     executor.helper.give(executor.lead(job), clock.monotonic())
     wait_for(lambda: _sleeping(executor.helper), timeout=HEAR, what="a test in the helper")
     executor.helper.recall(clock.monotonic())
-    assert executor.heard(Helped).recalled
+    assert executor.next_event(Helped).recalled
     assert executor.helper.state is SlotState.IDLE
-    executor.helper.give(echo([(1, 1, 0)]).model_copy(update={"assignment": _other()}), clock.monotonic())
-    assert executor.heard(Finished).claim == "c2"
+    executor.helper.give(echo([(1, 1, 0)]).model_copy(update={"assignment": _second_assignment()}), clock.monotonic())
+    assert executor.next_event(Finished).claim == "c2"
     executor.coordinator.cancel("c1", clock.monotonic())
-    assert executor.heard(Finished).completed is None
+    assert executor.next_event(Finished).completed is None
 
 
-def _other() -> Assignment:
+def _second_assignment() -> Assignment:
     return Assignment(id="2" * 24, attempt=1, claim="c2", submission=Submission(command="true"))
 
 
@@ -252,7 +252,9 @@ def test_no_name_in_box_is_anybody_elses(executor, name):
     submission = Submission(
         command=f"sleep 0.1; cat /box/{name}", compile=f"echo hi > ./{name}", source="x", tests=tests, limits=PATIENT
     )
-    result = same(executor, Job(assignment=Assignment(id="1" * 24, attempt=1, claim="c1", submission=submission)))
+    result = same_by_both(
+        executor, Job(assignment=Assignment(id="1" * 24, attempt=1, claim="c1", submission=submission))
+    )
     assert [test.verdict for test in result.tests] == [Verdict.AC] * 6
 
 
@@ -287,8 +289,10 @@ def test_the_slot_that_judges_repeats_the_first_tests_that_are_near(executor, wo
 def test_the_total_time_is_what_one_slot_would_have_used(executor):
     tests = [Test(name=str(number), input="same", answer="same") for number in range(9)]
     submission = Submission(command="sleep 1; cat", tests=tests, mode="full", limits=LimitsOverride(wall=60))
-    given = Assignment(id="1" * 24, attempt=1, claim="c1", submission=submission, allowance=Allowance(own_seconds=4.5))
-    result = same(executor, Job(assignment=given))
+    assignment = Assignment(
+        id="1" * 24, attempt=1, claim="c1", submission=submission, allowance=Allowance(own_seconds=4.5)
+    )
+    result = same_by_both(executor, Job(assignment=assignment))
     assert [test.verdict for test in result.tests] == [*[Verdict.AC] * 4, Verdict.TLE]
     sentence = (
         "total time exceeded: all runs of this submission together may take 4.5 s (own_seconds); "
@@ -301,9 +305,11 @@ def test_one_long_run_of_a_helper_is_ended_where_the_total_time_is(executor):
     """The helper takes test 1, which would go on for a minute, while test 0 holds the coordinator."""
     tests = [Test(name="0", input="1", answer=""), Test(name="1", input="60", answer=""), Test(name="2", answer="")]
     submission = Submission(command="sleep $(cat)", tests=tests, limits=LimitsOverride(wall=100))
-    given = Assignment(id="1" * 24, attempt=1, claim="c1", submission=submission, allowance=Allowance(own_seconds=3))
+    assignment = Assignment(
+        id="1" * 24, attempt=1, claim="c1", submission=submission, allowance=Allowance(own_seconds=3)
+    )
     begin = clock.monotonic()
-    result = same(executor, Job(assignment=given))
+    result = same_by_both(executor, Job(assignment=assignment))
     assert [test.verdict for test in result.tests] == [Verdict.AC, Verdict.TLE]
     assert clock.monotonic() - begin < 40
 

@@ -30,30 +30,30 @@ def add(people: RpcClient, user: str, **fields: Any) -> str:
 
 
 def users(reply: m.ReportReply) -> list[str]:
-    return [one.submission.user for one in reply.add]
+    return [assignment.submission.user for assignment in reply.add]
 
 
 def holding(*executors: Executor) -> Counter[str]:
-    return Counter(one.submission.user for executor in executors for one in executor.work.values())
+    return Counter(assignment.submission.user for executor in executors for assignment in executor.work.values())
 
 
 def test_one_user_holds_no_more_than_the_share_and_blocks_nobody(world: World) -> None:
     world.judicator(**shares())
-    people, one, two = world.client(), world.executor("e1", slots=4), world.executor("e2", slots=4)
-    one.report(vacant=0)
+    people, first, two = world.client(), world.executor("e1", slots=4), world.executor("e2", slots=4)
+    first.report(vacant=0)
     two.report(vacant=0)  # eight slots: six for each
     for _ in range(20):
         add(people, "crowd")
     late = add(people, "ann")
-    assert users(one.report()) == ["crowd", "ann", "crowd", "crowd"]
+    assert users(first.report()) == ["crowd", "ann", "crowd", "crowd"]
     assert users(two.report()) == ["crowd"] * 3
-    assert holding(one, two)["crowd"] == 6
+    assert holding(first, two)["crowd"] == 6
     assert users(two.report()) == []
     # The end of one of the user's tasks makes room for the next, wherever it ran; that of another's does not.
-    assert users(one.report(accepted(one.work[late]))) == []
-    mine = next(iter(two.work.values()))
-    assert users(two.report(accepted(mine), vacant=0)) == []
-    assert users(one.report()) == ["crowd"]
+    assert users(first.report(accepted(first.work[late]))) == []
+    assignment = next(iter(two.work.values()))
+    assert users(two.report(accepted(assignment), vacant=0)) == []
+    assert users(first.report()) == ["crowd"]
 
 
 def test_a_single_slot_is_everybodys(world: World) -> None:
@@ -72,12 +72,12 @@ def test_admins_and_rejudgings_have_no_share(world: World) -> None:
     for _ in range(4):
         add(people, "root", role="admin")
     assert users(executor.report()) == ["root"] * 4
-    executor.report(*(accepted(one) for one in executor.work.copy().values()), vacant=0)
+    executor.report(*(accepted(assignment) for assignment in executor.work.copy().values()), vacant=0)
     for _ in range(3):
         add(people, "ann")
     for _ in range(3):
         executor.report()
-        executor.report(*(accepted(one) for one in executor.work.copy().values()), vacant=0)
+        executor.report(*(accepted(assignment) for assignment in executor.work.copy().values()), vacant=0)
     start = RejudgeStart(filter=RejudgeFilter(user=["ann"]), reason="again", user="root")
     people.call("rejudge_start", start, Rejudging)
     assert users(executor.report(vacant=3)) == ["ann"] * 3
@@ -85,7 +85,9 @@ def test_admins_and_rejudgings_have_no_share(world: World) -> None:
     assert users(executor.report(vacant=1)) == ["ann"], "runs of rejudgings do not count to the user"
 
 
-def held(executor: Executor, pool: concurrent.futures.ThreadPoolExecutor) -> concurrent.futures.Future[m.ReportReply]:
+def held_report(
+    executor: Executor, pool: concurrent.futures.ThreadPoolExecutor
+) -> concurrent.futures.Future[m.ReportReply]:
     """A report that the leader holds."""
     before = waiters("executor")
     report = pool.submit(executor.report, hold=20.0)
@@ -103,11 +105,11 @@ def test_a_held_report_is_answered_when_a_users_slot_is_free(world: World) -> No
     add(people, "ann")
     assert users(busy.report()) == ["ann"]
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        report = held(idle, pool)
+        report = held_report(idle, pool)
         busy.report(accepted(next(iter(busy.work.values()))), vacant=0)
         assert users(report.result(20)) == ["ann"]
         add(people, "ann")
-        report = held(busy, pool)
+        report = held_report(busy, pool)
         world.client("gw2", at=far).call("cancel", m.TaskRef(id=next(iter(idle.work))), m.Task)
         assert users(report.result(20)) == ["ann"]
 
@@ -126,7 +128,7 @@ def test_an_executor_hears_of_whatever_language_the_user_has_waiting(world: Worl
     add(people, "ann", priority="low")
     assert users(idle.report()) == [], "one of two slots is the share"
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        report = held(idle, pool)
+        report = held_report(idle, pool)
         busy.report(accepted(next(iter(busy.work.values()))), vacant=0)
         assert users(report.result(20)) == ["ann"]
 
@@ -142,10 +144,17 @@ def test_the_share_holds_however_many_report_at_once(world: World) -> None:
         add(people, "crowd")
     with concurrent.futures.ThreadPoolExecutor(6) as pool:
         for _ in range(8):
-            list(pool.map(lambda one: one.report(), executors))
+            list(pool.map(lambda executor: executor.report(), executors))
             assert holding(*executors)["crowd"] <= 6
-            done = {one: next(iter(one.work.values()), None) for one in executors}
-            list(pool.map(lambda one, done=done: done[one] and one.report(accepted(done[one]), vacant=0), executors))
+            running = {executor: next(iter(executor.work.values()), None) for executor in executors}
+            list(
+                pool.map(
+                    lambda executor, running=running: (
+                        running[executor] and executor.report(accepted(running[executor]), vacant=0)
+                    ),
+                    executors,
+                )
+            )
 
 
 def test_given_back_cancelled_and_ended_tasks_leave_their_slot(world: World) -> None:
@@ -173,13 +182,13 @@ def test_a_long_crowd_is_assigned_in_order(world: World) -> None:
     people, executor = world.client(), world.executor(slots=1)
     ids = [add(people, "crowd") for _ in range(48)]
     people.call("cancel", m.TaskRef(id=ids.pop(1)), m.Task)
-    seen = []
+    ids_seen = []
     for _ in range(len(ids) - 1):
         executor.report()
-        seen += list(executor.work)
-        executor.report(*(accepted(one) for one in executor.work.copy().values()), vacant=0)
+        ids_seen += list(executor.work)
+        executor.report(*(accepted(assignment) for assignment in executor.work.copy().values()), vacant=0)
     executor.report()
-    assert [*seen, *executor.work] == ids
+    assert [*ids_seen, *executor.work] == ids
     queue = judicator.judicator.replica.queue
     assert (queue.waiting_of("crowd"), queue.running_of("crowd")) == (0, 1)
 
@@ -226,18 +235,18 @@ def test_the_cap_holds_exactly_for_a_parallel_crowd(world: World) -> None:
 
     def crowd(number: int) -> list[bool]:
         barrier.wait()
-        told = []
+        results = []
         for _ in range(10):
             try:
                 add(people[number], "ann")
-                told.append(True)
+                results.append(True)
             except LimitError:
-                told.append(False)
-        return told
+                results.append(False)
+        return results
 
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        told = [one for some in pool.map(crowd, range(8)) for one in some]
-    assert told.count(True) == 25
+        results = [result for results in pool.map(crowd, range(8)) for result in results]
+    assert results.count(True) == 25
     assert world.db.tasks.count_documents({}) == 25
 
 
@@ -247,10 +256,10 @@ def test_a_long_queue_is_counted_at_once(world: World) -> None:
     write(world.db, waiting(700, user="ann"))
     write(world.db, waiting(20, user="bob", needs="java", priority="high"))
 
-    def seen() -> StatusReply:
+    def status() -> StatusReply:
         return people.call("status", m.Empty(), StatusReply)
 
-    wait_for(lambda: seen().queued == {"high": 20, "normal": 700, "low": 0, "rejudge": 0}, what="the count")
-    assert seen().finished == 0
+    wait_for(lambda: status().queued == {"high": 20, "normal": 700, "low": 0, "rejudge": 0}, what="the count")
+    assert status().finished == 0
     world.db.tasks.delete_many({"user": "ann"})
-    wait_for(lambda: seen().queued["normal"] == 0, what="the count after the end")
+    wait_for(lambda: status().queued["normal"] == 0, what="the count after the end")

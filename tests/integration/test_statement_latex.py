@@ -48,10 +48,10 @@ Shout <<once>>, \t{a<<b}.
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     with running(tmp_path_factory.mktemp("latex") / "cluster", "--slots", "2") as cluster:
-        found: Cluster = cluster
-        with Api(from_file(found.directory / "client.yml")) as one:
-            yield one
-    assert processes_of(str(found.directory)) == {}
+        embedded: Cluster = cluster
+        with Api(from_file(embedded.directory / "client.yml")) as api:
+            yield api
+    assert processes_of(str(embedded.directory)) == {}
 
 
 def package(tmp_path: Path, files: dict[str, bytes]) -> Package:
@@ -65,11 +65,11 @@ def package(tmp_path: Path, files: dict[str, bytes]) -> Package:
     return read_package(folder)
 
 
-def page(found: Package, language: str) -> str:
-    one = next(one for one in found.manifest.statements if one.language == language)
-    assert one.html is not None
-    files = {name: f"/f/{name}" for name in one.files}
-    text = found.read(one.html).decode()
+def page(echo: Package, language: str) -> str:
+    statement = next(statement for statement in echo.manifest.statements if statement.language == language)
+    assert statement.html is not None
+    files = {name: f"/f/{name}" for name in statement.files}
+    text = echo.read(statement.html).decode()
     return "{sample}".join(render(StatementText(kind="html", text=text, files=files)).pieces)
 
 
@@ -78,9 +78,9 @@ def test_kattis_and_polygons_statements_become_pages(api: Api, tmp_path: Path) -
         "problem.en.tex": KATTIS.encode(), "problem.ru.tex": POLYGON.encode(), "more.tex": b"\\section*{Output}$h_1$.",
         "cave.png": png(20, 20), "plan.pdf": pdf("The plan"),
     }  # fmt: skip
-    with package(tmp_path, files) as found:
-        assert statements.convert(api, found) == []
-        english = page(found, "en")
+    with package(tmp_path, files) as echo:
+        assert statements.convert(api, echo) == []
+        english = page(echo, "en")
         for part in (
             "<h2",
             ">Input</h2>",
@@ -93,13 +93,13 @@ def test_kattis_and_polygons_statements_become_pages(api: Api, tmp_path: Path) -
         ):
             assert part in english, (part, english)
         assert '<img src="/f/plan.pdf.png" width="40%"' in english and "Odd Echo" not in english
-        russian = page(found, "ru")
+        russian = page(echo, "ru")
         assert "«once»" in russian and "<code>a&lt;&lt;b</code>" in russian and "megabytes" not in russian
         assert russian.index("{sample}") < russian.index("Done.") and "Входные данные" in russian
-        picture = found.manifest.statements[0].files["plan.pdf.png"]
-        assert found.read(picture).startswith(b"\x89PNG")
+        picture = echo.manifest.statements[0].files["plan.pdf.png"]
+        assert echo.read(picture).startswith(b"\x89PNG")
         # A statement that is done is not done again.
-        assert statements.convert(api, found) == [] and found.manifest.statements[0].files["plan.pdf.png"] == picture
+        assert statements.convert(api, echo) == [] and echo.manifest.statements[0].files["plan.pdf.png"] == picture
 
 
 def test_statements_are_rendered_at_import_and_their_pages_are_kept(api: Api, tmp_path: Path) -> None:
@@ -107,12 +107,14 @@ def test_statements_are_rendered_at_import_and_their_pages_are_kept(api: Api, tm
         return api.call(StatementReply, "GET", f"/problems/echo/statement?kind={kind}").model_dump()
 
     files = {"problem.en.md": b"Shout $n$ <script>1</script>", "problem.en.tex": b"\\unknown{"}
-    with package(tmp_path, files) as found:
-        info = importing.register(api, importing.try_out(api, found, check=False, page=True).manifest)
+    with package(tmp_path, files) as echo:
+        info = importing.register(api, importing.try_out(api, echo, check=False, page=True).manifest)
     wait_for(lambda: not statement("md")["preparing"], what="the page of a statement")
     assert "Shout <math" in str(statement("md")["html"]) and "script" not in str(statement("md")["html"])
     assert statement("tex")["html"] is None and statement("tex")["why"]
-    assert not [one for one in api.search(problem="echo").tasks if one.submission.check == "statements"]
+    assert not [
+        statement for statement in api.search(problem="echo").tasks if statement.submission.check == "statements"
+    ]
     # Whoever has the blobs only imports the same content again: nothing is rendered again.
     assert api.call(ProblemInfo, "POST", "/problems", body=ProblemImport(manifest=info.hash)).hash == info.hash
     assert not statement("md")["preparing"]
@@ -131,21 +133,21 @@ def test_statements_are_rendered_at_import_and_their_pages_are_kept(api: Api, tm
     ],
 )
 def test_hostile_latex_ends_in_a_note_or_a_harmless_page(api: Api, tmp_path: Path, text: str) -> None:
-    with package(tmp_path, {"problem.en.tex": text.encode()}) as found:
-        notes = statements.convert(api, found)
+    with package(tmp_path, {"problem.en.tex": text.encode()}) as echo:
+        notes = statements.convert(api, echo)
         if notes:
             assert len(notes) == 1 and notes[0].startswith("problem.en.tex: is offered as a download, not as a page: ")
-            assert found.manifest.statements[0].html is None
+            assert echo.manifest.statements[0].html is None
         else:
-            assert "root:" not in page(found, "en")
+            assert "root:" not in page(echo, "en")
 
 
 def test_what_no_executor_has_is_said(api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(statements, "_CONVERT", "exec /usr/bin/no-such-program")
-    with package(tmp_path, {"problem.en.tex": b"x"}) as found:
-        (note,) = statements.convert(api, found)
+    with package(tmp_path, {"problem.en.tex": b"x"}) as echo:
+        (note,) = statements.convert(api, echo)
     assert "has no pandoc; install it on the executors and import again" in note
     monkeypatch.setattr(Api, "working", lambda _: [])
-    with package(tmp_path / "none", {"problem.en.tex": b"x"}) as found:
-        (note,) = statements.convert(api, found)
+    with package(tmp_path / "none", {"problem.en.tex": b"x"}) as echo:
+        (note,) = statements.convert(api, echo)
     assert "no executor has pandoc; install it on one of them and import again" in note

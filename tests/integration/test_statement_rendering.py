@@ -26,8 +26,8 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def pool():
-    with contextlib.closing(SandboxPool(f"test-statements-{os.getpid()}")) as made:
-        yield made
+    with contextlib.closing(SandboxPool(f"test-statements-{os.getpid()}")) as sandboxes:
+        yield sandboxes
 
 
 def execute(pool, work: Path, memory: int | None = None, **texts: bytes) -> Finished:

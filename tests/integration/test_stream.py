@@ -19,8 +19,8 @@ pytestmark = [pytest.mark.root, pytest.mark.timeout(1200)]
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with running(tmp_path_factory.mktemp("stream") / "cluster", "--slots", "2") as made:
-        yield made
+    with running(tmp_path_factory.mktemp("stream") / "cluster", "--slots", "2") as cluster:
+        yield cluster
 
 
 def stream(cluster: Cluster) -> Stream:
@@ -40,17 +40,17 @@ def test_nothing_is_lost_while_judicator_and_executor_die(cluster: Cluster) -> N
     with stream(cluster) as crowd:
         crowd.flows()
         for kind in ("judge.cli judicator ", "judge.cli executor "):
-            (victim,) = (pid for pid, told in processes_of(str(cluster.directory)).items() if kind in told)
+            (victim,) = (pid for pid, command in processes_of(str(cluster.directory)).items() if kind in command)
             os.kill(victim, signal.SIGKILL)
             crowd.flows()
         crowd.verify()
 
 
 def test_two_crowds_do_not_see_each_other(cluster: Cluster) -> None:
-    with stream(cluster) as one, stream(cluster) as two:
-        one.flows()
+    with stream(cluster) as first, stream(cluster) as two:
+        first.flows()
         two.flows()
-        assert not one.verify().ids & two.verify().ids
+        assert not first.verify().ids & two.verify().ids
 
 
 def test_a_crowd_that_cannot_get_in_says_so(tmp_path: Path, cluster: Cluster) -> None:

@@ -31,11 +31,11 @@ THREADS = 2
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory, etcd_endpoint, mongod_address):
-    one = World(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address)
-    one.judicator("j1", **FAST)
-    one.judicator("j2", **FAST)
-    yield one
-    one.close()
+    world = World(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address)
+    world.judicator("j1", **FAST)
+    world.judicator("j2", **FAST)
+    yield world
+    world.close()
 
 
 @pytest.fixture(scope="module")
@@ -67,9 +67,9 @@ def people(world):
 
 @pytest.fixture(scope="module")
 def executor(world):
-    one = world.executor(slots=8)
-    one.report(vacant=0)
-    return one
+    executor = world.executor(slots=8)
+    executor.report(vacant=0)
+    return executor
 
 
 @dataclass
@@ -87,7 +87,7 @@ class Listening:
         """Whether the verdicts of these submissions have come."""
         return {data["submission"] for _, _, data in self.events if data.get("done")} >= tasks
 
-    def told(self, task: str) -> list[str]:
+    def statuses(self, task: str) -> list[str]:
         return [data["status"] for _, _, data in self.events if data.get("submission") == task]
 
 
@@ -110,22 +110,22 @@ def _read(response: httpx.Response, into: Listening) -> None:
 @contextlib.contextmanager
 def listening(address: str, path: str, token: str = USER, cookie: str = "", **headers: str) -> Iterator[Listening]:
     """Somebody who listens in a thread, for the length of a `with`; with a session's cookie in place of a token."""
-    heard = Listening()
+    listener = Listening()
     headers |= {"Cookie": f"judge={cookie}"} if cookie else {"Authorization": f"Bearer {token}"}
     with (
         httpx.Client(trust_env=False, timeout=httpx.Timeout(30)) as client,
         client.stream("GET", address + path, headers=headers) as answer,
     ):
-        heard.status, heard.headers = answer.status_code, answer.headers
+        listener.status, listener.headers = answer.status_code, answer.headers
 
         def run() -> None:
             with contextlib.suppress(httpx.HTTPError, RuntimeError):
-                _read(answer, heard)
-            heard.ended = True
+                _read(answer, listener)
+            listener.ended = True
 
         thread = threading.Thread(target=run)
         thread.start()
-        yield heard
+        yield listener
         with contextlib.suppress(OSError):
             answer.extensions["network_stream"].get_extra_info("socket").shutdown(2)
         thread.join(20)
@@ -133,15 +133,15 @@ def listening(address: str, path: str, token: str = USER, cookie: str = "", **he
 
 def test_one_submission_until_its_verdict(address, people, executor):
     task = people.call("add", source("int main(){}", user="ada"), m.AddReply).task
-    with listening(address, f"/submissions/{task.id}/events") as heard:
-        assert (heard.status, heard.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
-        assert "x-judge-listen" not in heard.headers and "content-length" not in heard.headers
-        wait_for(lambda: heard.events, what="the submission as it is")
-        assert heard.told(task.id) == ["pending"]
+    with listening(address, f"/submissions/{task.id}/events") as listener:
+        assert (listener.status, listener.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+        assert "x-judge-listen" not in listener.headers and "content-length" not in listener.headers
+        wait_for(lambda: listener.events, what="the submission as it is")
+        assert listener.statuses(task.id) == ["pending"]
         judge_waiting(executor, task.id)
-        wait_for(lambda: heard.ended, what="the end of the stream")
-    assert heard.told(task.id)[-1] == "success" and heard.events[-1][2]["verdict"] == "AC"
-    versions = [int(number) for number, _, _ in heard.events]
+        wait_for(lambda: listener.ended, what="the end of the stream")
+    assert listener.statuses(task.id)[-1] == "success" and listener.events[-1][2]["verdict"] == "AC"
+    versions = [int(number) for number, _, _ in listener.events]
     assert versions == sorted(set(versions))
     # Gone on: from an older event what is missing, from the last one nothing, which tells a browser to stop.
     with listening(address, f"/submissions/{task.id}/events", **{"Last-Event-ID": "0"}) as again:
@@ -164,10 +164,10 @@ def test_ones_own_and_all(address, people, executor):
         listening(address, "/events", ADMIN) as root,
         listening(address, "/events?user=bob", ADMIN) as about,
     ):
-        assert {one.status for one in (ada, bob, root, about)} == {200}
-        (one,) = judge(people, executor, "WA", user="ada")
+        assert {listener.status for listener in (ada, bob, root, about)} == {200}
+        (ada_task,) = judge(people, executor, "WA", user="ada")
         (two,) = judge(people, executor, "AC", user="bob")
-        for listener, tasks in ((ada, {one}), (bob, {two}), (root, {one, two}), (about, {two})):
+        for listener, tasks in ((ada, {ada_task}), (bob, {two}), (root, {ada_task, two}), (about, {two})):
             wait_for(functools.partial(listener.ends, tasks), what="verdicts")
             assert {data["submission"] for _, _, data in listener.events} == tasks
 
@@ -188,13 +188,13 @@ def test_what_is_not_allowed(address, people):
 def test_going_on_after_a_break(address, elsewhere, people, executor):
     """Whoever comes back, to another gateway, hears what has happened meanwhile, each once."""
     with listening(address, "/events", ADMIN) as first:
-        (one,) = judge(people, executor, "AC", user="ada")
-        wait_for(lambda: "success" in first.told(one), what="the verdict")
+        (task,) = judge(people, executor, "AC", user="ada")
+        wait_for(lambda: "success" in first.statuses(task), what="the verdict")
     last = first.events[-1][0]
     missed = judge(people, executor, "AC", "WA", user="ada")
     with listening(elsewhere, "/events", ADMIN, **{"Last-Event-ID": last}) as second:
         (new,) = judge(people, executor, "AC", user="ada")
-        wait_for(lambda: "success" in second.told(new), what="the newest verdict")
+        wait_for(lambda: "success" in second.statuses(new), what="the newest verdict")
     assert {data["submission"] for _, _, data in second.events} == {*missed, new}
     ids = [tuple(map(int, number.split("-"))) for number, _, _ in second.events]
     assert ids == sorted(set(ids)) and ids[0] > tuple(map(int, last.split("-")))
@@ -202,39 +202,41 @@ def test_going_on_after_a_break(address, elsewhere, people, executor):
 
 def opened(address: str) -> socket.socket:
     """A stream whose client reads no more than its beginning; listeners who hung up give their places back by then."""
-    where = httpx.URL(address)
+    url = httpx.URL(address)
 
     def come() -> socket.socket | None:
-        one = connect((where.host, where.port or 80))
-        one.sendall(f"GET {where.path}/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {USER}\r\n\r\n".encode())
-        got = b""
-        while b"event: begin" not in got and (piece := one.recv(4096)):
-            got += piece
-        if got.startswith(b"HTTP/1.1 200 "):
-            return one
-        one.close()
-        assert got.startswith(b"HTTP/1.1 429 "), got
+        connection = connect((url.host, url.port or 80))
+        connection.sendall(
+            f"GET {url.path}/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {USER}\r\n\r\n".encode()
+        )
+        received = b""
+        while b"event: begin" not in received and (piece := connection.recv(4096)):
+            received += piece
+        if received.startswith(b"HTTP/1.1 200 "):
+            return connection
+        connection.close()
+        assert received.startswith(b"HTTP/1.1 429 "), received
         return None
 
-    found = wait_for(come, what="a place")
-    assert found is not None
-    return found
+    listener = wait_for(come, what="a place")
+    assert listener is not None
+    return listener
 
 
-@pytest.mark.parametrize("how", ["an end", "a reset"])
-def test_who_hangs_up_gives_the_place_back(address, people, executor, how):
+@pytest.mark.parametrize("ending", ["an end", "a reset"])
+def test_who_hangs_up_gives_the_place_back(address, people, executor, ending):
     """At once: who tries again and again had used up fifty places in the half minute until that was noticed."""
     for _ in range(2):
-        for one in [opened(address) for _ in range(50)]:
-            if how == "a reset":
-                one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            one.close()
+        for connection in [opened(address) for _ in range(50)]:
+            if ending == "a reset":
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.close()
 
 
 def test_listeners_hold_no_thread_and_the_api_answers(address, people, executor):
     """Many more listeners than threads; all hear, and others are served meanwhile."""
     with contextlib.ExitStack() as stack:
-        heard = [stack.enter_context(listening(address, "/events", ADMIN)) for _ in range(10 * THREADS)]
+        listeners = [stack.enter_context(listening(address, "/events", ADMIN)) for _ in range(10 * THREADS)]
         began = time.monotonic()
         for _ in range(5):
             assert (
@@ -243,7 +245,9 @@ def test_listeners_hold_no_thread_and_the_api_answers(address, people, executor)
             )
         assert time.monotonic() - began < 10
         (task,) = judge(people, executor, "AC")
-        wait_for(lambda: all("success" in one.told(task) for one in heard), what="the verdict everywhere")
+        wait_for(
+            lambda: all("success" in listener.statuses(task) for listener in listeners), what="the verdict everywhere"
+        )
 
 
 @dataclass
@@ -254,8 +258,8 @@ class Root:
     http: httpx.Client
     stack: contextlib.ExitStack
 
-    def __call__(self, method: str, path: str, **given: object) -> dict:
-        answer = self.http.request(method, self.address + path, **({"json": given} if given else {}))
+    def __call__(self, method: str, path: str, **body: object) -> dict:
+        answer = self.http.request(method, self.address + path, **({"json": body} if body else {}))
         assert answer.status_code < 300, answer.text
         return answer.json()
 
@@ -263,14 +267,14 @@ class Root:
         self("POST", "/users", name=name, role=role)
         return name
 
-    def token(self, name: str, **given: object) -> dict:
-        return self("POST", "/tokens", user=name, **{"scopes": ["read"], **given})
+    def token(self, name: str, **body: object) -> dict:
+        return self("POST", "/tokens", user=name, **{"scopes": ["read"], **body})
 
     def session(self, token: str) -> httpx.Client:
         """A browser of somebody who has logged in."""
         browser = self.stack.enter_context(httpx.Client(trust_env=False, base_url=self.address.removesuffix("/api/v1")))
-        found = re.search(r'name="csrf" value="([^"]+)"', browser.get("/login").text)
-        assert browser.post("/login", data={"token": token, "csrf": found[1]}).status_code == 303
+        csrf = re.search(r'name="csrf" value="([^"]+)"', browser.get("/login").text)
+        assert browser.post("/login", data={"token": token, "csrf": csrf[1]}).status_code == 303
         return browser
 
 
@@ -295,7 +299,7 @@ def test_who_may_no_longer_listen_hears_no_more(address, settings, root, people,
         "fallen": root.token("fallen", scopes=["admin"]),
         **{name: root.token(name) for name in ("off", "off2", "out", "eve")},
     }
-    made = httpx.post(
+    descendant = httpx.post(
         f"{address}/tokens", json={"scopes": ["read"]}, headers=bearer(tokens["bound"]["token"]), trust_env=False
     ).json()
     write_tokens(settings.tokens, [*PEOPLE, ("gone", "user", "gone-token"), ("listed", "user", "listed-token")])
@@ -320,25 +324,25 @@ def test_who_may_no_longer_listen_hears_no_more(address, settings, root, people,
     with contextlib.ExitStack() as stack:
 
         def listens(name: str, token: str = "", cookie: str = "") -> Listening:
-            one = stack.enter_context(listening(address, "/events", token or tokens[name]["token"], cookie))
-            assert one.status == 200, name
-            return one
+            listener = stack.enter_context(listening(address, "/events", token or tokens[name]["token"], cookie))
+            assert listener.status == 200, name
+            return listener
 
-        heard = {
+        listeners = {
             **{name: listens(name) for name in ("off", "revoked", "fading", "fallen")},
             **{name: listens(name, cookie=browsers[name].cookies["judge"]) for name in ("off2", "out")},
-            "bound": listens("bound", made["token"]),
+            "bound": listens("bound", descendant["token"]),
             "gone": listens("gone", "gone-token"),
             "listed": listens("listed", "listed-token"),
         }
         stays = [listens("eve"), listens("root", ADMIN)]
         for name, act in acts.items():
             act()
-            wait_for(lambda name=name: heard[name].ended, 10 if name == "fading" else 4, what=f"the end of {name}")
-        assert not [one for one in stays if one.ended]
+            wait_for(lambda name=name: listeners[name].ended, 10 if name == "fading" else 4, what=f"the end of {name}")
+        assert not [listener for listener in stays if listener.ended]
         (task,) = judge(people, executor, "AC", user="eve")
-        wait_for(lambda: all(one.ends({task}) for one in stays), what="the verdict")
-    assert not [name for name, one in heard.items() if one.events]
+        wait_for(lambda: all(listener.ends({task}) for listener in stays), what="the verdict")
+    assert not [name for name, listener in listeners.items() if listener.events]
 
 
 # Two seconds in which every gateway hears of it; a question under way, and this machine, may take a little longer.
@@ -354,16 +358,16 @@ def test_who_is_out_is_out_at_every_gateway_within_two_seconds(event, address, e
     came_with = {"cookie": browser.cookies["judge"]} if browser else {"token": token["token"]}
     headers = {"Cookie": f"judge={browser.cookies['judge']}"} if browser else bearer(token["token"])
     with contextlib.ExitStack() as stack:
-        streams = [stack.enter_context(listening(one, "/events", **came_with)) for one in (address, elsewhere)]
+        streams = [stack.enter_context(listening(gateway, "/events", **came_with)) for gateway in (address, elsewhere)]
         http = stack.enter_context(httpx.Client(trust_env=False, headers=headers))
 
         def statuses() -> set[int]:
-            return {http.get(f"{one}/whoami").status_code for one in (address, elsewhere)}
+            return {http.get(f"{gateway}/whoami").status_code for gateway in (address, elsewhere)}
 
         for _ in range(20):  # their answers are of different ages
             assert statuses() == {200}
             time.sleep(0.1)
-        assert not any(one.ended for one in streams)
+        assert not any(stream.ended for stream in streams)
         if event == "disabled":
             root("PUT", f"/users/{name}", disabled=True)
         elif event == "revoked":
@@ -372,7 +376,7 @@ def test_who_is_out_is_out_at_every_gateway_within_two_seconds(event, address, e
             csrf = re.search(r'name="csrf" value="([^"]+)"', browser.get("/me").text)[1]
             assert browser.post("/logout", data={"csrf": csrf}).status_code == 303
         began = time.monotonic()
-        wait_for(lambda: statuses() == {401} and all(one.ended for one in streams), what=f"the end of {name}")
+        wait_for(lambda: statuses() == {401} and all(stream.ended for stream in streams), what=f"the end of {name}")
         assert time.monotonic() - began < WITHIN
 
 
@@ -383,27 +387,29 @@ def bearer(token: str) -> dict[str, str]:
 @pytest.mark.parametrize("place", ["0-0", "1000000000-1"])
 def test_a_place_that_nobody_was_given_spoils_no_stream(address, people, executor, place):
     """It says that it cannot go on from there; a stream never has half of another answer in it."""
-    with listening(address, "/events", OTHER, **{"Last-Event-ID": place}) as heard:
-        assert heard.status == 200
-        wait_for(lambda: [name for _, name, _ in heard.events] == ["lost"], what="that it does not reach back so far")
+    with listening(address, "/events", OTHER, **{"Last-Event-ID": place}) as listener:
+        assert listener.status == 200
+        wait_for(
+            lambda: [name for _, name, _ in listener.events] == ["lost"], what="that it does not reach back so far"
+        )
         (task,) = judge(people, executor, "AC", user="bob")
-        wait_for(lambda: heard.ends({task}), what="what happens from now on")
-    assert not heard.odd
+        wait_for(lambda: listener.ends({task}), what="what happens from now on")
+    assert not listener.odd
 
 
-@pytest.mark.parametrize(("seconds", "lost"), [(0, False), (3600, False), (3601, True), (1_800_000_000, True)])
-def test_the_log_is_read_for_an_hour_back(seconds, lost):
+@pytest.mark.parametrize(("seconds", "too_far"), [(0, False), (3600, False), (3601, True), (1_800_000_000, True)])
+def test_the_log_is_read_for_an_hour_back(seconds, too_far):
     begin = (1_800_000_000, 5, 0)
-    assert too_old((begin[0] - seconds, 1, 0), begin) is lost
+    assert too_old((begin[0] - seconds, 1, 0), begin) is too_far
 
 
 def test_positions_of_one_time_are_told_apart():
     numbering = Numbering()
     times = [Timestamp(5, 1)] * 3 + [Timestamp(5, 2)] * 2 + [Timestamp(6, 1)]
-    found = [numbering.of(one) for one in times]
-    assert found == [(5, 1, 0), (5, 1, 1), (5, 1, 2), (5, 2, 0), (5, 2, 1), (6, 1, 0)] == sorted(found)
-    assert [position(place(one)) for one in found] == found
-    assert position("5-1") == end_of(Timestamp(5, 1)) and found[2] < position("5-1") < found[3]
+    positions = [numbering.of(moment) for moment in times]
+    assert positions == [(5, 1, 0), (5, 1, 1), (5, 1, 2), (5, 2, 0), (5, 2, 1), (6, 1, 0)] == sorted(positions)
+    assert [position(place(numbered)) for numbered in positions] == positions
+    assert position("5-1") == end_of(Timestamp(5, 1)) and positions[2] < position("5-1") < positions[3]
     assert position("9999999999-9999999999-9999999999") == (2**32 - 1,) * 3
 
 
@@ -412,39 +418,39 @@ def test_changes_of_one_time_are_never_cut_apart(world, people, executor, user):
     """A transaction gives all of its changes one time, as MongoDB 8 does for each insert of several documents."""
     (task,) = judge(people, executor, "AC")
     first, second = world.judicators[:2]
-    changes, other = first.judicator.changes, second.judicator.changes
+    changes, second_changes = first.judicator.changes, second.judicator.changes
 
-    def ask(which, **wanted):
-        running = first if which is changes else second
-        return running.do(which.read(m_streaming.ChangesRequest(user=user, **wanted)))
+    def ask(log, **fields):
+        running = first if log is changes else second
+        return running.do(log.read(m_streaming.ChangesRequest(user=user, **fields)))
 
     begin = ask(changes).place
     doc = world.db.tasks.find_one({"_id": ObjectId(task)})
     doc.pop("key", None)
     docs = [{**doc, "_id": ObjectId(), "user": "ada" if number % 3 else "eve"} for number in range(64)]
-    wanted = [str(one["_id"]) for one in docs if user in {None, one["user"]}]
+    expected = [str(doc["_id"]) for doc in docs if user in {None, doc["user"]}]
     with world.db.client.start_session() as session, session.start_transaction():
         world.db.tasks.insert_many(docs, session=session)
-    fresh = ChangeLog(other._db)  # it reads them from the database's log
+    fresh = ChangeLog(second_changes._db)  # it reads them from the database's log
     following = second.do(_start(fresh))
     time.sleep(1)
-    for which in (changes, fresh):
+    for log in (changes, fresh):
         for limit in (1, 7, 40, 1000):
-            heard, at = [], begin
+            received, at = [], begin
             for _ in range(80):
-                reply = ask(which, after=at, limit=limit, wait=0.2)
+                reply = ask(log, after=at, limit=limit, wait=0.2)
                 assert position(at) <= position(reply.place) and not reply.lost
                 at = reply.place
-                heard += [one.submission for one in reply.changes]
-                if len(heard) >= len(wanted):
+                received += [change.submission for change in reply.changes]
+                if len(received) >= len(expected):
                     break
-            assert heard == wanted, (which is changes, limit)
+            assert received == expected, (log is changes, limit)
     # Who goes on at the other judicator, inside the time, hears the rest and nothing twice.
     part = ask(changes, after=begin, limit=20)
-    rest = ask(fresh, after=part.place, limit=1000)
-    assert [one.submission for one in [*part.changes, *rest.changes]][: len(wanted)] == wanted
+    remainder = ask(fresh, after=part.place, limit=1000)
+    assert [change.submission for change in [*part.changes, *remainder.changes]][: len(expected)] == expected
     second.do(_cancel(following))
-    world.db.tasks.delete_many({"_id": {"$in": [one["_id"] for one in docs]}})
+    world.db.tasks.delete_many({"_id": {"$in": [doc["_id"] for doc in docs]}})
 
 
 async def _start(changes):
@@ -456,20 +462,20 @@ async def _cancel(task):
 
 
 def test_a_place_that_is_yet_to_come_is_no_error(address, people, executor):
-    with listening(address, "/events", OTHER, **{"Last-Event-ID": "9999999999-9999999999"}) as heard:
-        assert heard.status == 200
+    with listening(address, "/events", OTHER, **{"Last-Event-ID": "9999999999-9999999999"}) as listener:
+        assert listener.status == 200
         judge(people, executor, "AC", user="bob")
-    assert not heard.odd
+    assert not listener.odd
 
 
 def test_a_judicator_dies(address, world, people, executor):
     """The stream goes on at another one; nothing is missing and nothing comes twice."""
-    with listening(address, "/events", ADMIN) as heard:
-        done = judge(people, executor, "AC", user="ada")
-        wait_for(lambda: "success" in heard.told(done[0]), what="the first verdict")
-        gone = world.judicators.pop(0)
-        gone.stop()
-        done += judge(people, executor, "AC", "AC", user="ada")
-        wait_for(lambda: all("success" in heard.told(one) for one in done), what="the verdicts")
-    versions = [(data["submission"], data["version"]) for _, _, data in heard.events]
+    with listening(address, "/events", ADMIN) as listener:
+        tasks = judge(people, executor, "AC", user="ada")
+        wait_for(lambda: "success" in listener.statuses(tasks[0]), what="the first verdict")
+        first = world.judicators.pop(0)
+        first.stop()
+        tasks += judge(people, executor, "AC", "AC", user="ada")
+        wait_for(lambda: all("success" in listener.statuses(task) for task in tasks), what="the verdicts")
+    versions = [(data["submission"], data["version"]) for _, _, data in listener.events]
     assert len(versions) == len(set(versions))

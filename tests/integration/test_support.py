@@ -12,12 +12,12 @@ def test_servers(etcd_endpoint, mongod_address):
 
 
 def test_a_server_that_is_closed_takes_no_more_connections():
-    taken = []
-    acceptor = Acceptor(taken.append)
+    connections = []
+    acceptor = Acceptor(connections.append)
     with socket.create_connection(("127.0.0.1", acceptor.port)):
-        wait_for(lambda: taken, what="the connection")
+        wait_for(lambda: connections, what="the connection")
     acceptor.close()
     acceptor.close()
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", acceptor.port))
-    taken[0].close()
+    connections[0].close()

@@ -43,8 +43,8 @@ OWN, PROBLEM = sentence("own_seconds"), sentence("problem_seconds")
 def boxes() -> Iterator[SandboxPool]:
     need_sandbox()
     paths = extra_paths(TABLE.values())
-    with contextlib.closing(SandboxPool(f"test-total-{os.getpid()}", paths=paths)) as made:
-        yield made
+    with contextlib.closing(SandboxPool(f"test-total-{os.getpid()}", paths=paths)) as boxes:
+        yield boxes
 
 
 @pytest.fixture
@@ -52,11 +52,11 @@ def judge(boxes: SandboxPool, work: Path) -> Callable[[Job], Completed]:
     def judged(job: Job) -> Completed:
         begin = clock.monotonic()
         job.assignment.allowance = Allowance(own_seconds=TOTAL, problem_seconds=TOTAL)
-        done = Pipeline(take=boxes.take, tell=lambda _: None, table=TABLE, outputs=work).execute(job).completed
-        assert done is not None
-        assert not done.retry, done.result.reason
+        completed = Pipeline(take=boxes.take, tell=lambda _: None, table=TABLE, outputs=work).execute(job).completed
+        assert completed is not None
+        assert not completed.retry, completed.result.reason
         assert clock.monotonic() - begin < LONG, "nothing goes on for much longer than it may"
-        return done
+        return completed
 
     return judged
 
@@ -67,49 +67,49 @@ def own(**fields: Any) -> Job:
 
 
 def test_a_single_run(judge):
-    done = judge(own(command=f"echo begun; sleep {LONG}"))
-    (test,) = done.result.tests
-    assert (done.verdict, test.reason, done.result.reason) == (Verdict.TLE, OWN, f"test run: {OWN}")
+    completed = judge(own(command=f"echo begun; sleep {LONG}"))
+    (test,) = completed.result.tests
+    assert (completed.verdict, test.reason, completed.result.reason) == (Verdict.TLE, OWN, f"test run: {OWN}")
     assert 1.0 < test.wall < LONG
-    assert done.result.stdout == "begun\n"
+    assert completed.result.stdout == "begun\n"
 
 
 @pytest.mark.parametrize("mode", ["lazy", "full"])
 def test_no_later_test_is_run(judge, mode):
     tests = [Test(name=str(number), input=text) for number, text in enumerate(["0.1", str(LONG), "0", "0"])]
-    done = judge(own(command="sleep $(cat)", tests=tests, mode=mode))
-    assert done.verdict is Verdict.TLE
-    assert [test.verdict for test in done.result.tests] == [Verdict.AC, Verdict.TLE]
-    assert (done.result.failed_test, done.result.reason) == ("1", f"test 1: {OWN}")
+    completed = judge(own(command="sleep $(cat)", tests=tests, mode=mode))
+    assert completed.verdict is Verdict.TLE
+    assert [test.verdict for test in completed.result.tests] == [Verdict.AC, Verdict.TLE]
+    assert (completed.result.failed_test, completed.result.reason) == ("1", f"test 1: {OWN}")
 
 
 def test_many_runs_of_no_great_length(judge):
     tests = [Test(name=f"{number:03d}") for number in range(100)]
-    done = judge(own(command="sleep 0.7", tests=tests, mode="full"))
-    verdicts = [test.verdict for test in done.result.tests]
+    completed = judge(own(command="sleep 0.7", tests=tests, mode="full"))
+    verdicts = [test.verdict for test in completed.result.tests]
     assert verdicts == [Verdict.AC] * (len(verdicts) - 1) + [Verdict.TLE]
     assert 2 <= len(verdicts) <= 6
 
 
 def test_a_test_that_failed_before_decides(judge):
     tests = [Test(name="0", input="0", answer="other"), Test(name="1", input=str(LONG)), Test(name="2", input="0")]
-    done = judge(own(command="sleep $(cat)", tests=tests, mode="full"))
-    assert [test.verdict for test in done.result.tests] == [Verdict.WA, Verdict.TLE]
-    assert (done.verdict, done.result.failed_test) == (Verdict.WA, "0")
-    assert done.result.reason.startswith("test 0: ")
-    assert done.result.reason.endswith(f"; {OWN}")
+    completed = judge(own(command="sleep $(cat)", tests=tests, mode="full"))
+    assert [test.verdict for test in completed.result.tests] == [Verdict.WA, Verdict.TLE]
+    assert (completed.verdict, completed.result.failed_test) == (Verdict.WA, "0")
+    assert completed.result.reason.startswith("test 0: ")
+    assert completed.result.reason.endswith(f"; {OWN}")
 
 
 def test_a_compiler_that_uses_it_up(judge):
-    done = judge(own(command="true", compile=f"sleep {LONG}"))
-    assert (done.verdict, done.result.reason) == (Verdict.CE, f"compilation failed: {OWN}")
-    assert done.result.tests == []
+    completed = judge(own(command="true", compile=f"sleep {LONG}"))
+    assert (completed.verdict, completed.result.reason) == (Verdict.CE, f"compilation failed: {OWN}")
+    assert completed.result.tests == []
 
 
-def package(work: Path, validator: str, extra: str, more: dict[str, str] | None = None, count: int = 3) -> Any:
+def package(work: Path, validator: str, extra: str, groups: dict[str, str] | None = None, count: int = 3) -> Any:
     passes = ", validation_passes: 200" if "multi-pass" in extra else ""
     yaml = f"problem_format_version: 2025-09\nname: X\nlimits: {{time_limit: 20, memory: 128{passes}}}\n"
-    files = {"problem.yaml": yaml + extra, "output_validator/check.py": validator, **(more or {})}
+    files = {"problem.yaml": yaml + extra, "output_validator/check.py": validator, **(groups or {})}
     for number in range(count):
         files |= {f"data/secret/{number}.in": "", f"data/secret/{number}.ans": ""}
     return packages.load(packages.write(work / "package", files), work / "blobs")
@@ -118,51 +118,53 @@ def package(work: Path, validator: str, extra: str, more: dict[str, str] | None 
 def test_passes_without_end(judge, work):
     validator = "import sys\nopen(sys.argv[3] + 'nextpass.in', 'w').close()\nsys.exit(42)\n"
     data = package(work, validator, "type: multi-pass\n")
-    done = judge(packages.job(data, "python3", "import time\ntime.sleep(0.4)\n", "full"))
-    (test,) = done.result.tests
-    assert (done.verdict, test.reason) == (Verdict.TLE, PROBLEM)
+    completed = judge(packages.job(data, "python3", "import time\ntime.sleep(0.4)\n", "full"))
+    (test,) = completed.result.tests
+    assert (completed.verdict, test.reason) == (Verdict.TLE, PROBLEM)
 
 
 def test_an_interaction(judge, work):
     data = package(work, "import sys\nsys.stdin.read()\nsys.exit(42)\n", "type: interactive\n")
-    done = judge(packages.job(data, "python3", f"import time\ntime.sleep({LONG})\n", "full"))
-    (test,) = done.result.tests
-    assert (done.verdict, test.reason) == (Verdict.TLE, PROBLEM), "and not the judge's error"
+    completed = judge(packages.job(data, "python3", f"import time\ntime.sleep({LONG})\n", "full"))
+    (test,) = completed.result.tests
+    assert (completed.verdict, test.reason) == (Verdict.TLE, PROBLEM), "and not the judge's error"
 
 
 def test_a_validators_time_counts(judge, work):
     data = package(work, "import sys, time\ntime.sleep(2.5)\nsys.exit(42)\n", "")
-    done = judge(packages.job(data, "python3", "", "full"))
-    assert [test.verdict for test in done.result.tests] == [Verdict.AC, Verdict.TLE]
-    assert done.result.tests[1].reason == PROBLEM
+    completed = judge(packages.job(data, "python3", "", "full"))
+    assert [test.verdict for test in completed.result.tests] == [Verdict.AC, Verdict.TLE]
+    assert completed.result.tests[1].reason == PROBLEM
 
 
 WAITS = f"time.sleep({LONG})"
 BURNS = f"while time.process_time() < {LONG}: pass"
 
 
-@pytest.mark.parametrize("how", [WAITS, BURNS], ids=["waits", "burns"])
+@pytest.mark.parametrize("delay", [WAITS, BURNS], ids=["waits", "burns"])
 @pytest.mark.parametrize("passes", [1, 2])
-def test_a_validator_that_an_output_makes_slow_is_ended(judge, work, how, passes):
+def test_a_validator_that_an_output_makes_slow_is_ended(judge, work, delay, passes):
     """Whoever hands in chooses what the validator has to read, and so how long that takes."""
     again = "open(sys.argv[3] + 'nextpass.in', 'w').write('slow')\n" if passes == 2 else ""
-    validator = f"import sys, time\nif sys.stdin.read() == 'slow':\n    {how}\n{again}sys.exit(42)\n"
+    validator = f"import sys, time\nif sys.stdin.read() == 'slow':\n    {delay}\n{again}sys.exit(42)\n"
     data = package(work, validator, "type: multi-pass\n" if passes == 2 else "")
     print_it = "print('slow' if input() else '', end='')" if passes == 2 else "print('slow', end='')"
     source = f"try:\n    {print_it}\nexcept EOFError:\n    pass\n"
-    done = judge(packages.job(data, "python3", source, "full"))
-    (test,) = done.result.tests
-    assert (done.verdict, test.verdict, test.reason) == (Verdict.TLE, Verdict.TLE, PROBLEM), "and not the judge's error"
+    completed = judge(packages.job(data, "python3", source, "full"))
+    (test,) = completed.result.tests
+    assert (completed.verdict, test.verdict, test.reason) == (Verdict.TLE, Verdict.TLE, PROBLEM), (
+        "and not the judge's error"
+    )
 
 
-@pytest.mark.parametrize("how", [WAITS, BURNS], ids=["waits", "burns"])
+@pytest.mark.parametrize("delay", [WAITS, BURNS], ids=["waits", "burns"])
 @pytest.mark.parametrize("submission", ["pass", "import sys; sys.stdin.read()"], ids=["ends", "stays"])
-def test_an_interactive_validator_is_ended_too(judge, work, how, submission):
+def test_an_interactive_validator_is_ended_too(judge, work, delay, submission):
     """Its CPU time extends the submission's wall limit, and it may go on after the submission's end."""
-    data = package(work, f"import sys, time\n{how}\nsys.exit(42)\n", "type: interactive\n")
-    done = judge(packages.job(data, "python3", submission, "full"))
-    (test,) = done.result.tests
-    assert (done.verdict, test.reason) == (Verdict.TLE, PROBLEM), "and not the judge's error"
+    data = package(work, f"import sys, time\n{delay}\nsys.exit(42)\n", "type: interactive\n")
+    completed = judge(packages.job(data, "python3", submission, "full"))
+    (test,) = completed.result.tests
+    assert (completed.verdict, test.reason) == (Verdict.TLE, PROBLEM), "and not the judge's error"
 
 
 def test_points_of_groups_that_were_judged_before_stay(judge, work):
@@ -173,8 +175,8 @@ def test_points_of_groups_that_were_judged_before_stay(judge, work):
             groups[f"data/secret/{name}/{number}.in"] = "0" if name == "a" else str(LONG)
             groups[f"data/secret/{name}/{number}.ans"] = ""
     data = package(work, "import sys\nsys.exit(42)\n", "type: scoring\n", groups, count=0)
-    done = judge(packages.job(data, "python3", "import time\ntime.sleep(float(input()))\n", "full"))
-    result = done.result
+    completed = judge(packages.job(data, "python3", "import time\ntime.sleep(float(input()))\n", "full"))
+    result = completed.result
     assert [test.verdict for test in result.tests] == [Verdict.AC, Verdict.AC, Verdict.TLE]
-    assert (done.verdict, result.failed_test, result.score) == (Verdict.TLE, "secret/b/0", 30.0)
+    assert (completed.verdict, result.failed_test, result.score) == (Verdict.TLE, "secret/b/0", 30.0)
     assert {group.name: group.score for group in result.groups}["secret/b"] == 0.0

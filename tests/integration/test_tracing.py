@@ -23,8 +23,8 @@ SOURCE = "int main(void) { return 0; } // a secret of ada's\n"
 
 @pytest.fixture
 def receiver() -> Iterator[SpanReceiver]:
-    with receiving_spans() as one:
-        yield one
+    with receiving_spans() as receiver:
+        yield receiver
 
 
 def test_one_trace_from_the_api_to_the_sandbox(
@@ -52,25 +52,27 @@ def test_one_trace_from_the_api_to_the_sandbox(
     finally:
         executor.stop()
         cluster.close()
-    found = {name: receiver.named(name)[0] for name in [*names, "prepare", "compile in the sandbox"]}
-    assert {service for service, _ in found.values()} == {"judge-gateway", "judge-judicator", "judge-executor"}
-    assert {span.trace_id.hex() for _, span in found.values()} == {TRACE}
+    spans = {name: receiver.named(name)[0] for name in [*names, "prepare", "compile in the sandbox"]}
+    assert {service for service, _ in spans.values()} == {"judge-gateway", "judge-judicator", "judge-executor"}
+    assert {span.trace_id.hex() for _, span in spans.values()} == {TRACE}
     parents = {
         "POST /api/v1/submissions": CALLER,
-        "hand in": found["POST /api/v1/submissions"][1].span_id.hex(),
-        "queue": found["hand in"][1].span_id.hex(),
-        "judge": found["hand in"][1].span_id.hex(),
-        "attempt": found["judge"][1].span_id.hex(),
-        "prepare": found["attempt"][1].span_id.hex(),
-        "compile in the sandbox": found["attempt"][1].span_id.hex(),
-        "run in the sandbox": found["attempt"][1].span_id.hex(),
+        "hand in": spans["POST /api/v1/submissions"][1].span_id.hex(),
+        "queue": spans["hand in"][1].span_id.hex(),
+        "judge": spans["hand in"][1].span_id.hex(),
+        "attempt": spans["judge"][1].span_id.hex(),
+        "prepare": spans["attempt"][1].span_id.hex(),
+        "compile in the sandbox": spans["attempt"][1].span_id.hex(),
+        "run in the sandbox": spans["attempt"][1].span_id.hex(),
     }
-    assert {name: span.parent_span_id.hex() for name, (_, span) in found.items()} == parents
-    for name, (_, span) in found.items():
+    assert {name: span.parent_span_id.hex() for name, (_, span) in spans.items()} == parents
+    for name, (_, span) in spans.items():
         assert span.start_time_unix_nano <= span.end_time_unix_nano, name
-        told = {one.key: one.value for one in span.attributes}
-        assert name.startswith("POST") or told["judge.submission"].string_value == task
-    assert {one.key: one.value.string_value for one in found["judge"][1].attributes}["judge.verdict"] == "AC"
-    whole = b"".join(receiver.bodies)
+        attributes = {attribute.key: attribute.value for attribute in span.attributes}
+        assert name.startswith("POST") or attributes["judge.submission"].string_value == task
+    assert {attribute.key: attribute.value.string_value for attribute in spans["judge"][1].attributes}[
+        "judge.verdict"
+    ] == "AC"
+    content = b"".join(receiver.bodies)
     for secret in (rb"secret", rb"\bada\b", USER.encode(), rb"return 0"):  # ids have the letters of ada, too
-        assert not re.search(secret, whole)
+        assert not re.search(secret, content)

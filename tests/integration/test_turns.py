@@ -59,10 +59,10 @@ int main(void) {
 
 @pytest.fixture
 def executor(work: Path) -> Iterator[Executor]:
-    made = Executor(work)
-    yield made
-    made.slots.close()
-    made.sharing.close()
+    executor = Executor(work)
+    yield executor
+    executor.slots.close()
+    executor.sharing.close()
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def problem(work: Path, cpu: int, sleep: int, count: int, allowance: Allowance, 
 
 def verdicts(executor: Executor) -> list[tuple[Verdict, bool]]:
     """Of the finished job's tests, and whether each was repeated."""
-    result = executor.heard(Finished).completed.result
+    result = executor.next_event(Finished).completed.result
     assert result.tests, result
     return [(test.verdict, test.repeated is not None) for test in result.tests]
 
@@ -142,9 +142,9 @@ def test_sleeping_past_a_problems_wall_limit_holds_nobody_up(executor, closed, w
 def test_burning_a_little_too_much_in_every_test_holds_others_up_only_so_often(executor, closed, work):
     allowance = Allowance(repeats=3, alone_seconds=2.0)
     seconds = closed(problem(work, 520, 0, 6, allowance))
-    found = verdicts(executor)
-    assert {verdict for verdict, _ in found} == {Verdict.TLE}
-    assert sum(repeated for _, repeated in found) <= 3
+    outcomes = verdicts(executor)
+    assert {verdict for verdict, _ in outcomes} == {Verdict.TLE}
+    assert sum(repeated for _, repeated in outcomes) <= 3
     # A look now and then sees a little more than there was.
     assert seconds < 2.0 + 1.0
 
@@ -156,7 +156,7 @@ def test_burning_and_sleeping_is_no_way_to_more_time_alone(executor, closed, wor
         (work / "run_lock" / "turn").write_bytes(struct.pack("=dd", level, clock.monotonic()))
         begin = clock.monotonic()
         seconds = closed(problem(work, 300, 2005, 2, Allowance(repeats=None, alone_seconds=None), LAST))
-        result = executor.heard(Finished).completed.result
+        result = executor.next_event(Finished).completed.result
         # On a busy machine a run may be ended for its time, which is no reason to repeat it, or is given the time in
         # which others had the core.
         if all(

@@ -28,26 +28,26 @@ NAMES = ["etcd", "mongodb", "judicator", "executor", "gateway"]
 
 @pytest.fixture
 def cluster(tmp_path):
-    made = Cluster(tmp_path / "c", ["--slots", "1", "--allow-weak-sandbox"])
-    yield made
-    if made.process is not None:
-        made.stop()
-    wait_for(lambda: not processes_of(str(made.directory)), what="the end of every process of the cluster")
+    cluster = Cluster(tmp_path / "c", ["--slots", "1", "--allow-weak-sandbox"])
+    yield cluster
+    if cluster.process is not None:
+        cluster.stop()
+    wait_for(lambda: not processes_of(str(cluster.directory)), what="the end of every process of the cluster")
 
 
 def pids(cluster: Cluster) -> dict[str, int | None]:
-    return {one.name: one.pid for one in status.read(cluster.directory / "run").services}
+    return {service.name: service.pid for service in status.read(cluster.directory / "run").services}
 
 
 def holders(run_dir: Path) -> dict[str, set[int]]:
     """Which processes have each service's alive lock open."""
-    found: dict[str, set[int]] = {}
+    processes: dict[str, set[int]] = {}
     for link in Path("/proc").glob("[0-9]*/fd/*"):
         with contextlib.suppress(OSError):
             target = link.readlink()
             if target.parent == run_dir and target.suffix == ".alive":
-                found.setdefault(target.stem, set()).add(int(link.parts[2]))
-    return found
+                processes.setdefault(target.stem, set()).add(int(link.parts[2]))
+    return processes
 
 
 def judge_up(directory: Path, *arguments: str) -> subprocess.CompletedProcess:
@@ -59,7 +59,7 @@ def test_a_life_of_a_cluster(cluster):
     cluster.start()
     log = (cluster.directory / "up.log").read_text()
     assert "admin token: " in log and "\nready http://127.0.0.1:" in log
-    assert [one.state for one in status.read(cluster.directory / "run").services] == ["RUNNING"] * 5
+    assert [service.state for service in status.read(cluster.directory / "run").services] == ["RUNNING"] * 5
     assert list(pids(cluster)) == NAMES
     # The lock lives as long as the daemon: nothing that a daemon runs may have it (etcd, mongod, uWSGI, slots).
     assert holders(cluster.directory / "run") == {name: {pid} for name, pid in pids(cluster).items()}
@@ -103,7 +103,7 @@ def test_a_reader_that_goes_away_ends_nothing(tmp_path):
         wait_for(
             lambda: (
                 (directory / "run/boot.json").exists()
-                and {one.state for one in status.read(directory / "run").services} == {"RUNNING"}
+                and {service.state for service in status.read(directory / "run").services} == {"RUNNING"}
             ),
             timeout=60,
             what="services that run",
@@ -123,22 +123,24 @@ def test_service_that_cannot_run_ends_the_first_start(tmp_path):
     (binaries / "etcd").chmod(0o755)
     environment = {**os.environ, "PATH": f"{binaries}:{os.environ['PATH']}"}
     command = [sys.executable, "-m", "judge.cli", "up", "--dir", str(tmp_path / "c"), "--port", "0", "--quiet"]
-    done = subprocess.run(
+    result = subprocess.run(
         [*command, "--allow-weak-sandbox"], capture_output=True, text=True, env=environment, timeout=60, check=False
     )
-    assert done.returncode == 1, done.stderr
-    text = " ".join(done.stdout.split())
+    assert result.returncode == 1, result.stderr
+    text = " ".join(result.stdout.split())
     assert "etcd: FATAL: ended with exit code 3: " in text and "3.2.0" in text
     assert "stopped: etcd cannot run: ended with exit code 3: " in text
     assert not processes_of(str(tmp_path / "c"))
 
 
 def test_port_in_use_leaves_everything_as_it_was(tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        done = judge_up(tmp_path / "c", "--port", str(port))
-        assert done.returncode == 2
-        assert done.stderr == f"judge: port {port} (gateway) is in use by another program; choose another with --port\n"
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        result = judge_up(tmp_path / "c", "--port", str(port))
+        assert result.returncode == 2
+        assert (
+            result.stderr == f"judge: port {port} (gateway) is in use by another program; choose another with --port\n"
+        )
     assert not processes_of(str(tmp_path / "c"))
 
 
@@ -155,7 +157,7 @@ def test_an_executor_s_certificate_opens_neither_database_nor_etcd(cluster):
             client.judge.tasks.count_documents({})
         with Etcd(config.etcd) as etcd:
             wait_for(lambda etcd=etcd: judicators(etcd), what="the judicator's registration")
-            assert [one.name for one in judicators(etcd)] == ["judicator"]
+            assert [judicator.name for judicator in judicators(etcd)] == ["judicator"]
             for refused in (
                 lambda etcd=etcd: etcd.list(""),
                 lambda etcd=etcd: etcd.get("judicator/leader"),

@@ -46,17 +46,17 @@ class Trace:
     """The calls of a few functions in their order: in threads that begin while it is on, in this one, and in loops."""
 
     def __init__(self, places: set[Place]) -> None:
-        self.seen: list[tuple[Place, str]] = []
+        self.calls: list[tuple[Place, str]] = []
         self._places = places
-        self._known: dict[CodeType, Place | None] = {}
+        self._by_code: dict[CodeType, Place | None] = {}
 
     def _look(self, frame: FrameType, event: str, _: Any) -> None:
         code = frame.f_code
-        if code not in self._known:
+        if code not in self._by_code:
             place = (code.co_filename.removeprefix(f"{ROOT}/"), code.co_firstlineno)
-            self._known[code] = place if place in self._places else None
-        if event in {"call", "return"} and (place := self._known[code]) is not None:
-            self.seen.append((place, event))
+            self._by_code[code] = place if place in self._places else None
+        if event in {"call", "return"} and (place := self._by_code[code]) is not None:
+            self.calls.append((place, event))
 
     @contextlib.contextmanager
     def on(self, loops: Sequence[asyncio.AbstractEventLoop]) -> Iterator[None]:
@@ -82,15 +82,15 @@ def expected(step: Step) -> list[tuple[str, Place, str]]:
     return [own, *((f"{step.number}: {name}", (file, line_of(file, name)), "call") for file, name in step.inner)]
 
 
-def judge(world: World, told: threading.Event) -> None:
+def judge(world: World, ready: threading.Event) -> None:
     """Be the executor of one submission: ask for it once it is there, and say that it is right."""
     executor = world.executor()
     executor.rpc = world.client("e1", "executor", timeout=60.0)  # on a machine that does much else
     executor.report(vacant=0)
-    told.set()
+    ready.set()
     while not executor.work:
         executor.report(hold=5.0)
-    executor.report(*[accepted(one) for one in list(executor.work.values())], vacant=0)
+    executor.report(*[accepted(assignment) for assignment in list(executor.work.values())], vacant=0)
 
 
 def look_at_page(client: Path) -> None:
@@ -101,9 +101,9 @@ def look_at_page(client: Path) -> None:
         assert csrf is not None
         assert browser.post("/login", data={"token": USER, "csrf": csrf[1]}).status_code == 303
         page = browser.get("/submissions").text
-        found = re.search(r'href="(/submissions/[0-9a-f]{24})"', page)
-        assert found is not None
-        assert "Ran" in browser.get(found[1]).text
+        link = re.search(r'href="(/submissions/[0-9a-f]{24})"', page)
+        assert link is not None
+        assert "Ran" in browser.get(link[1]).text
 
 
 @pytest.fixture
@@ -125,25 +125,25 @@ def served(tmp_path: Path, etcd_endpoint: str, mongod_address: str) -> Iterator[
 def test_a_submission_goes_where_the_walk_says(served: tuple[World, Path], tmp_path: Path) -> None:
     """Each function that the walk names is called after the one that it names before."""
     world, client = served
-    wanted = [one for step in steps() if step.number not in ELSEWHERE for one in expected(step)]
-    assert len(wanted) > 20
+    expected_calls = [call for step in steps() if step.number not in ELSEWHERE for call in expected(step)]
+    assert len(expected_calls) > 20
     (tmp_path / "right.c").write_text("int main(){}")
-    told = threading.Event()
-    judging = threading.Thread(target=judge, args=(world, told), daemon=True)
+    ready = threading.Event()
+    judging = threading.Thread(target=judge, args=(world, ready), daemon=True)
     judging.start()
-    assert told.wait(60)
-    trace = Trace({place for _, place, _ in wanted})
-    with trace.on([one.loop for one in world.judicators]):
-        done = CliRunner().invoke(main.app, ["--context", str(client), "submit", str(tmp_path / "right.c")])
+    assert ready.wait(60)
+    trace = Trace({place for _, place, _ in expected_calls})
+    with trace.on([judicator.loop for judicator in world.judicators]):
+        result = CliRunner().invoke(main.app, ["--context", str(client), "submit", str(tmp_path / "right.c")])
         look_at_page(client)
     judging.join(60)
-    assert done.exit_code == 0, done.output
-    left = iter(trace.seen)
-    for named, place, event in wanted:
-        assert (place, event) in left, f"step {named} is not called where the walk has it"
+    assert result.exit_code == 0, result.output
+    calls = iter(trace.calls)
+    for description, place, event in expected_calls:
+        assert (place, event) in calls, f"step {description} is not called where the walk has it"
 
 
 def test_what_is_looked_at_elsewhere_is_a_step() -> None:
     assert set(ELSEWHERE) | ENDS <= {step.number for step in steps()}
-    for told in ELSEWHERE.values():
-        assert (ROOT / told.rpartition(": ")[2]).is_file()
+    for reason in ELSEWHERE.values():
+        assert (ROOT / reason.rpartition(": ")[2]).is_file()

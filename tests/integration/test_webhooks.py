@@ -40,8 +40,8 @@ from tests.support.servers import wait_for
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory, etcd_endpoint, mongod_address):
-    with telling(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as one:
-        yield one
+    with telling(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as world:
+        yield world
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +51,9 @@ def people(shared):
 
 @pytest.fixture(scope="module")
 def executor(shared):
-    one = shared.executor(slots=8)
-    one.report(vacant=0)
-    return one
+    executor = shared.executor(slots=8)
+    executor.report(vacant=0)
+    return executor
 
 
 @pytest.fixture
@@ -68,8 +68,8 @@ def apply(people, number):
     act(people, "apply", number)
 
 
-def deliveries(people, **wanted):
-    return people.call("deliveries", DeliveriesRequest(**wanted), DeliveriesReply).deliveries
+def deliveries(people, **conditions):
+    return people.call("deliveries", DeliveriesRequest(**conditions), DeliveriesReply).deliveries
 
 
 def test_a_verdict_is_told(people, executor, receiver, hook):
@@ -78,13 +78,17 @@ def test_a_verdict_is_told(people, executor, receiver, hook):
     (call,) = receiver.got
     assert (call.path, call.headers["content-type"]) == ("/hook", "application/json")
     assert is_genuine(hook.secret, call.headers, call.body, time.time())
-    told = call.told
-    assert told["type"] == "submission.finished" and told["timestamp"].endswith("Z")
-    data = told["data"]
+    message = call.told
+    assert message["type"] == "submission.finished" and message["timestamp"].endswith("Z")
+    data = message["data"]
     assert (data["id"], data["user"], data["status"], data["verdict"]) == (task, "ada", "run_failed", "WA")
     wait_for(lambda: deliveries(people, webhook="h")[0].state == "delivered", what="the note that it is delivered")
-    (one,) = deliveries(people, submission=task)
-    assert (one.status, one.tries, call.headers["webhook-id"]) == (204, 1, f"msg_{one.id}")
+    (sent_delivery,) = deliveries(people, submission=task)
+    assert (sent_delivery.status, sent_delivery.tries, call.headers["webhook-id"]) == (
+        204,
+        1,
+        f"msg_{sent_delivery.id}",
+    )
 
     def webhook():
         return people.call("webhooks", m.Empty(), WebhooksReply).webhooks[0]
@@ -107,15 +111,15 @@ def test_cancelling_and_rejudging_are_told(people, executor, receiver, hook):
         ("submission.rejudged", task, "AC"),
     }
 
-    def told():
-        return {(one.told["type"], one.told["data"]["id"], one.told["data"]["verdict"]) for one in receiver.taken()}
+    def messages():
+        return {(call.told["type"], call.told["data"]["id"], call.told["data"]["verdict"]) for call in receiver.taken()}
 
     # Each at least once.
-    wait_for(lambda: told() >= due, what="three calls")
-    assert told() == due, "the rejudging's own run is told to nobody"
-    data = [one.told["data"] for one in receiver.taken() if one.told["data"]["id"] == task]
+    wait_for(lambda: messages() >= due, what="three calls")
+    assert messages() == due, "the rejudging's own run is told to nobody"
+    data = [call.told["data"] for call in receiver.taken() if call.told["data"]["id"] == task]
     assert data[-1]["rejudging"] == rejudging.id
-    versions = [one["version"] for one in data]
+    versions = [item["version"] for item in data]
     assert versions == sorted(versions)
 
 
@@ -126,7 +130,7 @@ def test_only_what_it_is_about(people, executor, receiver):
     judge(people, executor, "AC", user="ada")
     (task,) = judge(people, executor, "AC", user="eve")
     wait_for(receiver.taken, what="the call about eve")
-    assert [one.told["data"]["id"] for one in receiver.got] == [task]
+    assert [call.told["data"]["id"] for call in receiver.got] == [task]
     for name in ("eve", "p", "r"):
         people.call("webhook_remove", WebhookRef(name=name), m.Empty)
         with pytest.raises(NotFoundError):
@@ -137,7 +141,7 @@ def test_only_what_it_is_about(people, executor, receiver):
 def test_errors_are_tried_again_and_order_is_kept(shared, people, executor, receiver, hook):
     """503, then 500, 404, a redirection, then 204: tried again each time; what is newer waits for what is older."""
     answers = iter([(503, {"Retry-After": "1"}), 500, 404, (302, {"Location": "/other"})])
-    receiver.answer = lambda number, got: next(answers, 204)
+    receiver.answer = lambda number, call: next(answers, 204)
     (task,) = judge(people, executor, "WA")
     wait_for(lambda: receiver.got, what="the first try")
     rejudging = start(people, ids=[task])
@@ -149,11 +153,11 @@ def test_errors_are_tried_again_and_order_is_kept(shared, people, executor, rece
         return len(receiver.taken()) == 2
 
     wait_for(over, what="both calls")
-    assert [one.told["data"]["verdict"] for one in receiver.got] == ["WA"] * 5 + ["AC"]
-    assert len({one.headers["webhook-id"] for one in receiver.got}) == 2, "each try has the id of the first"
-    assert {one.path for one in receiver.got} == {"/hook"}
-    for one in receiver.got:
-        assert is_genuine(hook.secret, one.headers, one.body, time.time())
+    assert [call.told["data"]["verdict"] for call in receiver.got] == ["WA"] * 5 + ["AC"]
+    assert len({call.headers["webhook-id"] for call in receiver.got}) == 2, "each try has the id of the first"
+    assert {call.path for call in receiver.got} == {"/hook"}
+    for call in receiver.got:
+        assert is_genuine(hook.secret, call.headers, call.body, time.time())
 
 
 def updates(world):
@@ -204,8 +208,8 @@ def test_deliveries_that_a_receiver_never_takes_hold_up_no_others(shared, people
     """Ten always fail. What comes later is taken within a few pauses, however often these have failed."""
     people.call("webhook_add", WebhookAdd(name="some", url=receiver.url), WebhookAdded)
     try:
-        refused = {f"msg_{one}" for one in waiting_deliveries(shared, "some", 10)}
-        receiver.answer = lambda number, got: 500 if got.headers["webhook-id"] in refused else 204
+        refused = {f"msg_{number}" for number in waiting_deliveries(shared, "some", 10)}
+        receiver.answer = lambda number, call: 500 if call.headers["webhook-id"] in refused else 204
         post = shared.judicators[0].judicator.deliveries
 
         def failed_often():
@@ -222,7 +226,7 @@ def test_deliveries_that_a_receiver_never_takes_hold_up_no_others(shared, people
 
 
 def test_what_waits_for_a_webhook_is_bounded_and_what_is_dropped_is_counted(shared, people, receiver):
-    receiver.answer = lambda number, got: 503
+    receiver.answer = lambda number, call: 503
     people.call("webhook_add", WebhookAdd(name="full", url=receiver.url), WebhookAdded)
     post = shared.judicators[0].judicator.deliveries
     try:
@@ -233,12 +237,12 @@ def test_what_waits_for_a_webhook_is_bounded_and_what_is_dropped_is_counted(shar
         wait_for(lambda: post._receivers.failing("full"), what="a failed call")
         post._most_waiting = 60
         shared.judicators[0].do(post._bound_waiting())
-        kept = {doc["_id"]: doc for doc in shared.db.deliveries.find({"hook": "full"})}
-        assert sum(kept[one]["state"] == "failed" for one in late if one in kept) >= 2, "days are enough"
-        assert sum(doc["state"] == "waiting" for doc in kept.values()) == 60
-        (shown,) = people.call("webhooks", m.Empty(), WebhooksReply).webhooks
-        assert set(new) <= set(kept) and len(set(old) - set(kept)) == shown.dropped
-        assert shown.dropped == 90 - len(kept) and shown.waiting == 60
+        remaining = {doc["_id"]: doc for doc in shared.db.deliveries.find({"hook": "full"})}
+        assert sum(remaining[key]["state"] == "failed" for key in late if key in remaining) >= 2, "days are enough"
+        assert sum(doc["state"] == "waiting" for doc in remaining.values()) == 60
+        (webhook,) = people.call("webhooks", m.Empty(), WebhooksReply).webhooks
+        assert set(new) <= set(remaining) and len(set(old) - set(remaining)) == webhook.dropped
+        assert webhook.dropped == 90 - len(remaining) and webhook.waiting == 60
     finally:
         post._most_waiting = MOST_WAITING
         people.call("webhook_remove", WebhookRef(name="full"), m.Empty)
@@ -258,16 +262,16 @@ def test_deliveries_of_a_removed_webhook_go(shared, people):
 
 
 def test_a_receiver_that_is_gone_and_resending(shared, people, executor, receiver, hook):
-    receiver.answer = lambda number, got: 410 if number == 1 else 204
+    receiver.answer = lambda number, call: 410 if number == 1 else 204
     (task,) = judge(people, executor, "AC")
     wait_for(lambda: deliveries(people, state="failed"), what="the delivery that is given up")
     assert people.call("webhooks", m.Empty(), WebhooksReply).webhooks[0].failed == 1
     assert people.call("webhook_resend", Resend(webhook="h"), Resent).count == 1
     wait_for(receiver.taken, what="the call again")
-    (one,) = deliveries(people, submission=task)
-    assert people.call("webhook_resend", Resend(delivery=one.id), Resent).count == 1
+    (first_delivery,) = deliveries(people, submission=task)
+    assert people.call("webhook_resend", Resend(delivery=first_delivery.id), Resent).count == 1
     wait_for(lambda: len(receiver.taken()) == 2, what="the same call once more")
-    assert len({one.headers["webhook-id"] for one in receiver.got}) == 1
+    assert len({call.headers["webhook-id"] for call in receiver.got}) == 1
     with pytest.raises(NotFoundError):
         people.call("webhook_resend", Resend(delivery="0" * 24), Resent)
     people.call("webhook_ping", WebhookRef(name="h"), Delivery)
@@ -305,9 +309,9 @@ def test_the_api_is_for_admins(shared, tmp_path, receiver):
         wait_for(receiver.taken, what="the ping")
         assert is_genuine(added["secret"], receiver.got[0].headers, receiver.got[0].body, time.time())
         listed = check(admin("GET", "/webhooks"), 200, "webhooks")["webhooks"]
-        assert [one["name"] for one in listed] == ["api"] and "whsec" not in json.dumps(listed)
-        (one,) = check(admin("GET", "/deliveries?webhook=api"), 200, "deliveries")["deliveries"]
-        check(admin("POST", "/deliveries/resend", json={"delivery": one["id"]}), 200, "resend")
+        assert [webhook["name"] for webhook in listed] == ["api"] and "whsec" not in json.dumps(listed)
+        (resent_delivery,) = check(admin("GET", "/deliveries?webhook=api"), 200, "deliveries")["deliveries"]
+        check(admin("POST", "/deliveries/resend", json={"delivery": resent_delivery["id"]}), 200, "resend")
         for bad in ({"name": "x", "url": "http://192.168.0.1/"}, {"name": "x", "url": receiver.url, "secret": "short"}):
             assert admin("POST", "/webhooks", json=bad).status_code == 400
         assert admin("POST", "/webhooks/none/ping").status_code == 404
@@ -320,28 +324,30 @@ def test_none_is_lost_when_leaders_die(tmp_path, etcd_endpoint, mongod_address, 
     world = World(tmp_path, etcd_endpoint, mongod_address)
     try:
         judicators = [world.judicator(name, **HOOKS) for name in ("j1", "j2", "j3")]
-        wait_for(lambda: any(one.judicator.lead.leading for one in judicators), what="a leader")
+        wait_for(lambda: any(judicator.judicator.lead.leading for judicator in judicators), what="a leader")
         people = world.client(timeout=30.0)
         executor = world.executor(slots=20)
         executor.report(vacant=0)
         people.call("webhook_add", WebhookAdd(name="h", url=receiver.url), WebhookAdded)
-        receiver.answer = lambda number, got: 500 if number % 3 == 0 else 204
-        done = []
+        receiver.answer = lambda number, call: 500 if number % 3 == 0 else 204
+        tasks = []
         for _ in range(2):
-            done += judge(people, executor, *["AC"] * 40)
-            leader = wait_for(lambda: next((one for one in world.judicators if one.judicator.lead.leading), None))
+            tasks += judge(people, executor, *["AC"] * 40)
+            leader = wait_for(
+                lambda: next((judicator for judicator in world.judicators if judicator.judicator.lead.leading), None)
+            )
             world.judicators.remove(leader)
             leader.stop()
-            done += judge(people, executor, *["WA"] * 10)
+            tasks += judge(people, executor, *["WA"] * 10)
         wait_for(lambda: world.judicators[0].judicator.lead.leading, what="the last leader")
 
         def over():
             hurry(world, tries={"$gt": 0})
-            return {one.told["data"]["id"] for one in receiver.taken()} >= set(done)
+            return {call.told["data"]["id"] for call in receiver.taken()} >= set(tasks)
 
         wait_for(over, what="a call for each verdict")
-        seen = Counter(one.told["data"]["id"] for one in receiver.taken())
-        assert set(seen) == set(done)
+        counts = Counter(call.told["data"]["id"] for call in receiver.taken())
+        assert set(counts) == set(tasks)
     finally:
         world.close()
 
@@ -355,23 +361,23 @@ def test_a_log_that_does_not_reach_back(tmp_path, etcd_endpoint, mongod_address,
         executor = world.executor(slots=4)
         executor.report(vacant=0)
         people.call("webhook_add", WebhookAdd(name="h", url=receiver.url), WebhookAdded)
-        done = set(judge(people, executor, "AC", "WA"))
-        wait_for(lambda: {one.told["data"]["id"] for one in receiver.taken()} == done, what="the first calls")
+        tasks = set(judge(people, executor, "AC", "WA"))
+        wait_for(lambda: {call.told["data"]["id"] for call in receiver.taken()} == tasks, what="the first calls")
         first.stop()
         world.judicators.remove(first)
         world.db.deliveries.delete_many({})
         world.db.meta.update_one({"_id": POSITION}, {"$set": {"token": None, "since": Timestamp(1, 1)}})
         second = world.judicator("j2", **HOOKS)
         wait_for(lambda: len(receiver.taken()) == 4, what="calls about what has finished")
-        done |= set(judge(people, executor, "RTE"))
+        tasks |= set(judge(people, executor, "RTE"))
         wait_for(lambda: len(receiver.taken()) == 5, what="the stream again")
-        assert {one.told["data"]["id"] for one in receiver.taken()} == done
+        assert {call.told["data"]["id"] for call in receiver.taken()} == tasks
         # As where the log has been cut off, with a webhook that was added after all that.
         later = {"_id": "later", "since": Timestamp(int(time.time()) + 3600, 1)}
         world.db.webhooks.insert_one({**world.db.webhooks.find_one({"_id": "h"}), **later})
         world.db.deliveries.delete_many({})
         second.do(second.judicator.outbox.catch_up())
-        assert Counter(one["hook"] for one in world.db.deliveries.find()) == {"h": 3}
+        assert Counter(doc["hook"] for doc in world.db.deliveries.find()) == {"h": 3}
     finally:
         world.close()
 
@@ -382,35 +388,35 @@ class CutReader:
     def __init__(self, reader, reads):
         self.reader, self.reads = reader, reads
 
-    async def get(self, *wanted):
+    async def get(self, *query):
         self.reads -= 1
         if self.reads < 0:
             raise NotPrimaryError("not primary")
-        return await self.reader.get(*wanted)
+        return await self.reader.get(*query)
 
 
 def test_a_catch_up_that_is_cut_off_is_begun_again(tmp_path, etcd_endpoint, mongod_address, receiver):
     """The place in the log is written after the deliveries that it covers: the next leader finds the old place."""
     world = World(tmp_path, etcd_endpoint, mongod_address)
     try:
-        one = world.judicator("j1", **HOOKS)
+        first = world.judicator("j1", **HOOKS)
         people = world.client(timeout=30.0)
         executor = world.executor(slots=10)
         executor.report(vacant=0)
         people.call("webhook_add", WebhookAdd(name="h", url=receiver.url), WebhookAdded)
-        done = judge(people, executor, *["AC"] * 9, "WA")
-        rejudging = start(people, ids=[done[-1]])
+        tasks = judge(people, executor, *["AC"] * 9, "WA")
+        rejudging = start(people, ids=[tasks[-1]])
         rejudge(executor, {"int main(){} // 9": "AC"})
         apply(people, rejudging.id)
         wait_for(lambda: len(receiver.taken()) >= 11, what="the calls")
-        one.stop()
-        world.judicators.remove(one)
+        first.stop()
+        world.judicators.remove(first)
         # The submissions ended, and the rejudging's run was judged, long before the place; it was applied after it.
         early = clock.wall() - datetime.timedelta(hours=2)
-        world.db.tasks.update_many({"_id": ObjectId(done[-1])}, {"$set": {"finished": early}})
+        world.db.tasks.update_many({"_id": ObjectId(tasks[-1])}, {"$set": {"finished": early}})
         world.db.deliveries.delete_many({})
-        lost = {"token": None, "since": Timestamp(1, 1), "at": clock.wall() - datetime.timedelta(hours=1)}
-        world.db.meta.update_one({"_id": POSITION}, {"$set": lost})
+        position = {"token": None, "since": Timestamp(1, 1), "at": clock.wall() - datetime.timedelta(hours=1)}
+        world.db.meta.update_one({"_id": POSITION}, {"$set": position})
         was = world.db.meta.find_one({"_id": POSITION})
         idle = world.judicator("j2", **HOOKS)
         outbox = Outbox(idle.judicator.database, CutReader(idle.judicator.outbox._reader, 4), lambda: None)
@@ -419,8 +425,8 @@ def test_a_catch_up_that_is_cut_off_is_begun_again(tmp_path, etcd_endpoint, mong
         place = world.db.meta.find_one({"_id": POSITION})
         assert place == was or place["at"] > was["at"], "this one's catch-up has not moved it"
         idle.do(idle.judicator.outbox.catch_up())
-        told = {(str(doc["task"]), doc["event"]) for doc in world.db.deliveries.find()}
-        assert told == {(task, "submission.finished") for task in done[:-1]} | {(done[-1], "submission.rejudged")}
+        events = {(str(doc["task"]), doc["event"]) for doc in world.db.deliveries.find()}
+        assert events == {(task, "submission.finished") for task in tasks[:-1]} | {(tasks[-1], "submission.rejudged")}
     finally:
         world.close()
 
@@ -508,7 +514,7 @@ def test_one_that_is_added_later_is_told_of_what_ends_from_then_on(shared, peopl
     try:
         (task,) = judge(people, executor, "AC")
         wait_for(receiver.taken, what="a call")
-        assert [one.told["data"]["id"] for one in receiver.got] == [task] and task != before
+        assert [call.told["data"]["id"] for call in receiver.got] == [task] and task != before
     finally:
         people.call("webhook_remove", WebhookRef(name="late"), m.Empty)
 
@@ -521,7 +527,7 @@ def test_what_has_ended_before_it_was_added_is_not_told(shared, people, executor
     try:
         (task,) = judge(people, executor, "AC")
         wait_for(receiver.taken, what="a call")
-        assert [one.told["data"]["id"] for one in receiver.got] == [task]
+        assert [call.told["data"]["id"] for call in receiver.got] == [task]
     finally:
         people.call("webhook_remove", WebhookRef(name="new"), m.Empty)
 
@@ -529,14 +535,14 @@ def test_what_has_ended_before_it_was_added_is_not_told(shared, people, executor
 def test_what_was_written_for_an_earlier_one_of_its_name_is_not_sent(shared, people, receiver):
     """A delivery may come into the database just after its webhook was removed."""
     then = clock.wall() - datetime.timedelta(minutes=1)
-    left = delivery("again", "again/left", "submission.finished", "{}", then)
-    shared.db.deliveries.insert_one({**left, "_id": ObjectId.from_datetime(then)})
+    stale = delivery("again", "again/left", "submission.finished", "{}", then)
+    shared.db.deliveries.insert_one({**stale, "_id": ObjectId.from_datetime(then)})
     people.call("webhook_add", WebhookAdd(name="again", url=receiver.url), WebhookAdded)
     try:
         people.call("webhook_ping", WebhookRef(name="again"), Delivery)
         wait_for(receiver.taken, what="a call")
-        assert [one.told.get("type") for one in receiver.got] == ["ping"]
+        assert [call.told.get("type") for call in receiver.got] == ["ping"]
         people.call("webhook_add", WebhookAdd(name="again", url=receiver.url), WebhookAdded)
-        assert [one.event for one in deliveries(people, webhook="again")] == ["ping"], "a change loses nothing"
+        assert [item.event for item in deliveries(people, webhook="again")] == ["ping"], "a change loses nothing"
     finally:
         people.call("webhook_remove", WebhookRef(name="again"), m.Empty)

@@ -69,49 +69,49 @@ class Process:
 
 @pytest.fixture
 def world(tmp_path: Path, etcd_endpoint: str, mongods: Cluster) -> Iterator[World]:
-    one = World(tmp_path, etcd_endpoint, ",".join(member.address for member in mongods.daemons))
-    yield one
-    one.close()
+    world = World(tmp_path, etcd_endpoint, ",".join(member.address for member in mongods.daemons))
+    yield world
+    world.close()
 
 
 def judicator(world: World, directory: Path, name: str) -> Process:
     config: JudicatorConfig = world.config(name, **PATIENT)
     path = directory / f"{name}.yml"
     path.write_text(dump(config))
-    made = Process("judicator", path, config.listen)
-    world.stack.callback(made.kill)
-    return made
+    process = Process("judicator", path, config.listen)
+    world.stack.callback(process.kill)
+    return process
 
 
 def gateway(world: World, directory: Path, name: str) -> Process:
     config: GatewayConfig = make_config(
         directory / name, world.etcd_config, world.tls(name, "gateway"), processes=1, threads=4
     )
-    made = Process("gateway", write_config(config, directory / name / "gateway.yml"), config.listen)
-    world.stack.callback(made.kill)
-    return made
+    process = Process("gateway", write_config(config, directory / name / "gateway.yml"), config.listen)
+    world.stack.callback(process.kill)
+    return process
 
 
 class People:
     """Who hands in and cancels at whatever gateway answers; each call again, until it is answered."""
 
     def __init__(self, world: World, gateways: list[Process]) -> None:
-        self._bases = itertools.cycle([f"http://{one.address}/api/v1" for one in gateways])
+        self._bases = itertools.cycle([f"http://{process.address}/api/v1" for process in gateways])
         self._http = httpx.Client(trust_env=False, timeout=20, headers={"Authorization": f"Bearer {ADMIN}"})
         world.stack.callback(self._http.close)
         self.numbers = itertools.count()
 
-    def call(self, method: str, path: str, **more: object) -> dict[str, object]:
+    def call(self, method: str, path: str, **request: object) -> dict[str, object]:
         def ask() -> object:
             with contextlib.suppress(httpx.TransportError):
-                answer = self._http.request(method, next(self._bases) + path, **more)  # type: ignore[arg-type]
+                answer = self._http.request(method, next(self._bases) + path, **request)  # type: ignore[arg-type]
                 assert answer.status_code < 300 or answer.status_code >= 429, answer.text
                 return answer.json() if answer.status_code < 300 else None
             return None
 
-        found = wait_for(ask, 90, f"an answer to {method} {path}")
-        assert isinstance(found, dict)
-        return found
+        reply = wait_for(ask, 90, f"an answer to {method} {path}")
+        assert isinstance(reply, dict)
+        return reply
 
     def submit(self) -> str:
         """One submission; its id."""
@@ -136,9 +136,9 @@ def leader(people: People, judicators: dict[str, Process]) -> Process:
 
 
 def primary(mongods: Cluster) -> Daemon:
-    one = wait_for(mongods.primary, 120, "a primary")
-    assert isinstance(one, Daemon)
-    return one
+    member = wait_for(mongods.primary, 120, "a primary")
+    assert isinstance(member, Daemon)
+    return member
 
 
 class Judging:
@@ -156,13 +156,15 @@ class Judging:
         self._end.set()
         self._thread.join()
 
-    def _verdict(self, one: m.Assignment) -> str:
-        return "WA" if self._own.setdefault(one.submission.source, one.id) == one.id else "AC"
+    def _verdict(self, assignment: m.Assignment) -> str:
+        return "WA" if self._own.setdefault(assignment.submission.source, assignment.id) == assignment.id else "AC"
 
     def _work(self) -> None:
         while not self._end.wait(0.05):
-            done = [completed(one, self._verdict(one)) for one in self._executor.work.values()]
-            report = self._executor.request(*done, vacant=16)
+            completions = [
+                completed(assignment, self._verdict(assignment)) for assignment in self._executor.work.values()
+            ]
+            report = self._executor.request(*completions, vacant=16)
             while not self._end.is_set():
                 try:
                     self._executor.send(report)
@@ -186,11 +188,14 @@ class Killing:
         self._people, self._judicators, self._mongods, self._doors = people, judicators, mongods, doors
         self.count, self.killed = 0, list[str]()
         chance = random.Random(SEED)
-        self._members: dict[str, Process | Daemon] = {**judicators, **{one.name: one for one in mongods.daemons}}
+        self._members: dict[str, Process | Daemon] = {
+            **judicators,
+            **{daemon.name: daemon for daemon in mongods.daemons},
+        }
         self._victims = [LEADER, PRIMARY, *chance.sample([*self._members], KILLS - 2)]
         chance.shuffle(self._victims)
 
-    def one(self) -> None:
+    def kill_next(self) -> None:
         victim = self._victims[self.count]
         if victim == LEADER:
             old: Process | Daemon = leader(self._people, self._judicators)
@@ -211,7 +216,7 @@ class Killing:
 
 def told_of(receiver: Receiver, event: str) -> set[str]:
     """The submissions of which it has taken this."""
-    return {one.told["data"]["id"] for one in receiver.taken() if one.told["type"] == event}
+    return {call.told["data"]["id"] for call in receiver.taken() if call.told["type"] == event}
 
 
 def test_none_is_lost(
@@ -229,47 +234,49 @@ def test_none_is_lost(
     hook = wait_for(lambda: added(world.client(timeout=20.0), receiver), 120, "a webhook")
     assert isinstance(hook, WebhookAdded)
     late: set[str] = set()
-    receiver.answer = lambda number, got: 500 if number % 5 == 0 or got.told["data"]["id"] in late else 204
+    receiver.answer = lambda number, call: 500 if number % 5 == 0 or call.told["data"]["id"] in late else 204
     people, judging = People(world, gateways), Judging(world)
     killing = Killing(people, judicators, mongods, gateways)
-    done: list[str] = []
-    while len(done) < SUBMISSIONS:
-        done.append(people.submit())
-        if len(done) > SUBMISSIONS - LATE:
-            late.add(done[-1])
-        if len(done) % (SUBMISSIONS // 4) == SUBMISSIONS // 8:
-            killing.one()
-        if len(done) == SUBMISSIONS - LATE:
+    tasks: list[str] = []
+    while len(tasks) < SUBMISSIONS:
+        tasks.append(people.submit())
+        if len(tasks) > SUBMISSIONS - LATE:
+            late.add(tasks[-1])
+        if len(tasks) % (SUBMISSIONS // 4) == SUBMISSIONS // 8:
+            killing.kill_next()
+        if len(tasks) == SUBMISSIONS - LATE:
             # Before those of the last ones fail: a receiver that fails is called once in half a minute at last.
-            wait_for(lambda: hurry(world) or told_of(receiver, "submission.finished") >= set(done), 240, "the verdicts")
+            wait_for(
+                lambda: hurry(world) or told_of(receiver, "submission.finished") >= set(tasks), 240, "the verdicts"
+            )
     wait_for(lambda: all(map(people.judged, late)), 240, "the last verdicts, which nobody took")
-    number = people.rejudge(done)
-    killing.one()
+    number = people.rejudge(tasks)
+    killing.kill_next()
     wait_for(lambda: people.call("GET", f"/rejudgings/{number}")["state"] == "finished", 240, "the runs")
     people.call("POST", f"/rejudgings/{number}/apply", headers={"Idempotency-Key": "apply"})
-    killing.one()
+    killing.kill_next()
     wait_for(lambda: told_of(receiver, "submission.rejudged"), 120, "a new verdict")
     assert late - told_of(receiver, "submission.finished"), "some have yet to hear of the first one"
     late.clear()
     # The longer this has taken until here, the later the next tries are.
-    wait_for(lambda: hurry(world) or told_of(receiver, "submission.rejudged") >= set(done), 240, "each new verdict")
+    wait_for(lambda: hurry(world) or told_of(receiver, "submission.rejudged") >= set(tasks), 240, "each new verdict")
     judging.stop()
     assert killing.count == KILLS and {LEADER, PRIMARY} < set(killing.killed)
-    assert len(set(done)) == SUBMISSIONS
+    assert len(set(tasks)) == SUBMISSIONS
     story = defaultdict(list)
-    for one in receiver.taken():
-        assert is_genuine(hook.secret, one.headers, one.body, one.came)
-        data = one.told["data"]
-        story[data["id"]].append((data["version"], one.told["type"], data["verdict"]))
-    assert story.keys() == set(done), "the runs of a rejudging are told to nobody"
-    for told in story.values():
+    for call in receiver.taken():
+        assert is_genuine(hook.secret, call.headers, call.body, call.came)
+        data = call.told["data"]
+        story[data["id"]].append((data["version"], call.told["type"], data["verdict"]))
+    assert story.keys() == set(tasks), "the runs of a rejudging are told to nobody"
+    for versions in story.values():
         # At least once: what a receiver has taken may come again, but never after what is newer.
-        assert told == sorted(told), told
-        assert [(event, verdict) for _, event, verdict in sorted(set(told))] == [
+        assert versions == sorted(versions), versions
+        assert [(event, verdict) for _, event, verdict in sorted(set(versions))] == [
             ("submission.finished", "WA"),
             ("submission.rejudged", "AC"),
         ]
-    again = sum(len(told) - len(set(told)) for told in story.values())
+    again = sum(len(versions) - len(set(versions)) for versions in story.values())
     figure(
         f"{2 * SUBMISSIONS} webhooks while {killing.count} gateways and {', '.join(killing.killed)} were killed "
         f"(JUDGE_TEST_SEED={SEED}): {len(receiver.got)} calls, none lost, {again} taken twice"
