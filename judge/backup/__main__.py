@@ -17,7 +17,6 @@ from pathlib import Path
 import judge
 from judge.backup import secrets
 from judge.backup.keys import ControllerKey, HostKey, OperatorKey
-from judge.backup.manifest import Manifest
 from judge.backup.repository import PieceReader, Repository
 from judge.backup.retention import Keep
 from judge.common import clock, files, terminal
@@ -119,14 +118,8 @@ def check(options: argparse.Namespace) -> None:
     key = _key(options) if options.key else None
     manifest = repository.manifest(options.id, key.host_key() if key else None)
     repository.check(manifest, secrets=not options.data)
-    opened = 0
-    if key is not None:
-        reader = PieceReader(repository, manifest, key)
-        try:
-            opened = reader.check()
-        finally:
-            reader.close()
-    _print_lines(f"{manifest.id} is whole: {len(manifest.packs)} packs" + (f", {opened} pieces open" if key else ""))
+    opened = f", {PieceReader(repository, manifest, key).check()} pieces open" if key else ""
+    _print_lines(f"{manifest.id} is whole: {len(manifest.packs)} packs{opened}")
 
 
 def prune(options: argparse.Namespace) -> None:
@@ -205,11 +198,10 @@ def restore(options: argparse.Namespace) -> None:
     from judge.mongodb import store  # noqa: PLC0415
 
     repository, key = Repository(options.directory), _key(options)
-    manifest: Manifest = repository.manifest(options.id, key.host_key())
+    manifest = repository.manifest(options.id, key.host_key())
     manifest.needs(judge.__version__)
     mongodb = load(JudicatorConfig, options.config).mongodb
-    client = store.connect(mongodb.model_copy(update={"timeout": _LONG}), asynchronous=False)
-    try:
+    with store.connect(mongodb.model_copy(update={"timeout": _LONG}), asynchronous=False) as client:
         plan = restoring.describe(client, mongodb.database, manifest)
         if options.finish:
             restoring.finish(client, mongodb.database)
@@ -218,48 +210,23 @@ def restore(options: argparse.Namespace) -> None:
             repository.check(manifest, secrets=False)
             reader = PieceReader(repository, manifest, key)
             started = clock.monotonic()
-            try:
-                restoring.restore(client, mongodb.database, manifest, reader)
-            finally:
-                reader.close()
+            restoring.restore(client, mongodb.database, manifest, reader)
             plan += f"; it took {clock.monotonic() - started:.1f} s"
-    finally:
-        client.close()
     _print_lines(plan)
 
 
 VERBS: Mapping[str, Callable[[argparse.Namespace], None]] = {
-    "write": write,
-    "config": config,
     "list": listing,
-    "needs": needs,
-    "size": size,
-    "room": room,
-    "check": check,
-    "prune": prune,
-    "keys": keys,
-    "seal": seal,
-    "unseal": unseal,
-    "restore": restore,
-}
-
-
-_CONFIGS: Mapping[str, str] = {
-    "write": "backup.yml",
-    "config": "backup.yml",
-    "restore": "judicator.yml",
-    "room": "mongodb.yml",
+    **{verb.__name__: verb for verb in (write, config, needs, size, room, check, prune, keys, seal, unseal, restore)},
 }
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
-    argument_parser = argparse.ArgumentParser(
-        prog="python -m judge.backup", description=(__doc__ or "").splitlines()[0]
-    )
+    argument_parser = argparse.ArgumentParser(prog="python -m judge.backup", description=__doc__.splitlines()[0])
     verbs = argument_parser.add_subparsers(dest="verb", required=True)
     parsers = {name: verbs.add_parser(name, help=(verb.__doc__ or "").rstrip(".")) for name, verb in VERBS.items()}
-    for name, file in _CONFIGS.items():
+    configs = {"write": "backup.yml", "config": "backup.yml", "restore": "judicator.yml", "room": "mongodb.yml"}
+    for name, file in configs.items():
         parsers[name].add_argument("--config", type=Path, required=True, help=f"{file} of this host")
     parsers["room"].add_argument("bytes", type=int, help="what `size` says")
     for name in ("list", "needs", "size", "check", "prune", "seal", "unseal", "restore"):
@@ -267,18 +234,14 @@ def parser() -> argparse.ArgumentParser:
     for name in ("needs", "size", "check", "unseal", "restore"):
         parsers[name].add_argument("--id", default="latest", help="which backup, as `list` shows it; else the newest")
     parsers["list"].add_argument("--json", action="store_true", help="the manifests, for programs")
-    for name in ("unseal", "restore", "check"):
-        required = name != "check"
+    for name, required in (("unseal", True), ("restore", True), ("check", False)):
         parsers[name].add_argument("--key", required=required, help="the file with the operator's key; - for stdin")
     for name in ("keys", "seal"):
         parsers[name].add_argument("--secrets", type=Path, required=True, help="the controller's directory of secrets")
-    # ansible-vault may have encrypted a file, which Ansible alone can read then.
-    parsers["keys"].add_argument(
-        "--key", help="the file with the operator's key, else that of the secrets; - for stdin"
-    )
-    parsers["seal"].add_argument(
-        "--key", help="the file with the controller's key, else that of the secrets; - for stdin"
-    )
+    for name, owner in (("keys", "operator"), ("seal", "controller")):
+        # ansible-vault may have encrypted a file, which Ansible alone can read then.
+        text = f"the file with the {owner}'s key, else that of the secrets; - for stdin"
+        parsers[name].add_argument("--key", help=text)
     parsers["seal"].add_argument("--pki", type=Path, help="the authority's directory, when it is elsewhere")
     parsers["unseal"].add_argument("--into", type=Path, required=True, help="an empty directory")
     parsers["unseal"].add_argument(

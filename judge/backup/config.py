@@ -19,7 +19,6 @@ class KeepSection(Model):
     monthly: int = Field(default=6, ge=0, le=1000)
 
     def rule(self) -> retention.Keep:
-        """As the rule takes it."""
         return retention.Keep(self.last, self.daily, self.weekly, self.monthly)
 
 

@@ -65,7 +65,6 @@ class Dumped:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Documents by collection."""
         return {name: sum(count for _, count in pieces) for name, pieces in self.collections.items()}
 
     def tree(self) -> bytes:
@@ -75,8 +74,6 @@ class Dumped:
 
 @dataclass(frozen=True)
 class _UploadedFile:
-    """An upload as its document says."""
-
     id: ObjectId
     sha: str
     length: int
@@ -98,7 +95,6 @@ def dump(client: Client, database: str, writer: Writer) -> Dumped:
 
 
 def collections_of(client: Client, database: str) -> list[str]:
-    """The collections that belong to a backup, by name."""
     collections = client[database].list_collections(filter={"type": "collection"})
     names = {str(collection["name"]) for collection in collections}
     return sorted(name for name in names if not name.startswith("system.") and name not in LEFT_OUT)

@@ -64,16 +64,13 @@ class HostKey:
 
     @classmethod
     def parse(cls, text: str) -> HostKey:
-        """From its line of text; UsageError when it is none."""
         raw = _decoded(text, _HOST, 2 * _BYTES, "a host's key")
         return cls(raw[:_BYTES], raw[_BYTES:])
 
     def text(self) -> str:
-        """As it lies in a file."""
         return _encoded(_HOST, self.recipient + self.seal)
 
     def sign(self, data: bytes) -> str:
-        """The seal of a manifest, in hexadecimal."""
         return hmac.digest(self.seal, data, "sha256").hex()
 
     def shared(self) -> tuple[bytes, bytes]:
@@ -93,12 +90,10 @@ class ControllerKey:
 
     @classmethod
     def parse(cls, text: str) -> ControllerKey:
-        """From its line of text; UsageError when it is none."""
         raw = _decoded(text, _CONTROLLER, 3 * _BYTES, "the controller's key")
         return cls(HostKey(raw[:_BYTES], raw[_BYTES : 2 * _BYTES]), raw[2 * _BYTES :])
 
     def text(self) -> str:
-        """As it lies in a file."""
         return _encoded(_CONTROLLER, self.host.recipient + self.host.seal + self.seed)
 
     def sign(self, secrets: bytes) -> bytes:
@@ -106,7 +101,6 @@ class ControllerKey:
         return Ed25519PrivateKey.from_private_bytes(self.seed).sign(_PURPOSE + secrets)
 
     def public(self) -> bytes:
-        """The public half."""
         return Ed25519PrivateKey.from_private_bytes(self.seed).public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
 
 
@@ -118,12 +112,10 @@ class OperatorKey:
 
     @classmethod
     def new(cls) -> OperatorKey:
-        """A random one."""
         return cls(secrets.token_bytes(_BYTES))
 
     @classmethod
     def parse(cls, text: str) -> OperatorKey:
-        """From its line of text; UsageError when it is none."""
         return cls(_decoded(text, _OPERATOR, _BYTES, "the operator's key"))
 
     def text(self) -> str:
@@ -134,12 +126,10 @@ class OperatorKey:
         return X25519PrivateKey.from_private_bytes(derived(self.master, b"judge backup 1", b"recipient"))
 
     def host_key(self) -> HostKey:
-        """The key for hosts, derived from this one."""
         public = self._private().public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
         return HostKey(public, derived(self.master, b"judge backup 1", b"seal"))
 
     def controller_key(self) -> ControllerKey:
-        """The key for the controller, derived from this one."""
         return ControllerKey(self.host_key(), derived(self.master, b"judge backup 1", b"secrets"))
 
     def signed(self, secrets: bytes, signature: bytes) -> bool:

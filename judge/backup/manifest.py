@@ -62,19 +62,15 @@ class Manifest:
 
     @property
     def moment(self) -> datetime.datetime:
-        """The time when it was begun."""
         return datetime.datetime.fromisoformat(self.begun)
 
     def sealed_text(self) -> bytes:
-        """The text that is sealed."""
         return json.dumps(dataclasses.asdict(dataclasses.replace(self, seal="")), sort_keys=True).encode()
 
     def signed(self, key: HostKey) -> Self:
-        """The same with its seal."""
         return dataclasses.replace(self, seal=key.sign(self.sealed_text()))
 
     def text(self) -> str:
-        """As it lies in a file."""
         return json.dumps(dataclasses.asdict(self), indent=1, sort_keys=True) + "\n"
 
     @classmethod
@@ -129,7 +125,6 @@ class Manifest:
             )
 
     def line(self) -> str:
-        """One line for a person."""
         documents = ", ".join(f"{count} {name}" for name, count in sorted(self.counts.items()) if count)
         return (
             f"{self.id}: cluster '{self.cluster}' as of {self.snapshot}, {documents or 'no documents'}, "

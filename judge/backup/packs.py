@@ -34,7 +34,6 @@ _READ: Final = 1 << 20
 
 
 def name_of(content: bytes) -> bytes:
-    """The name of a piece: 32 bytes."""
     return hashlib.sha256(content).digest()
 
 
@@ -48,8 +47,6 @@ def digest_of(path: Path) -> str:
 
 
 class PackWriter:
-    """Writes one pack into an open file; `finish` ends it."""
-
     def __init__(self, key: HostKey, file: IO[bytes]) -> None:
         """Write the head. This and all other methods raise OSError when the disk takes no more."""
         self._file = file
@@ -94,30 +91,17 @@ class PiecePlace:
 
 
 class PackReader:
-    """Reads one pack."""
+    """Reads one pack. Its file is open during a call only, as many packs would be too many open files."""
 
     def __init__(self, key: OperatorKey, path: Path) -> None:
-        """Open the file and read its table; JudgeError when it is no pack, is damaged, or is for another key."""
+        """Read the table; JudgeError when the file is no pack, is damaged, or is for another key."""
         self.path = path
-        self._file = path.open("rb")
-        try:
-            self._cipher, self.places = self._open(key)
-        except BaseException:
-            self._file.close()
-            raise
+        with path.open("rb") as file:
+            self._cipher, self.places = self._table(key, file)
 
-    def close(self) -> None:
-        """Close the file; the table stays."""
-        self._file.close()
-
-    def reopen(self) -> None:
-        """Open the file of a closed one again. OSError."""
-        if self._file.closed:
-            self._file = self.path.open("rb")
-
-    def _open(self, key: OperatorKey) -> tuple[AESGCM, Mapping[bytes, PiecePlace]]:
+    def _table(self, key: OperatorKey, file: IO[bytes]) -> tuple[AESGCM, Mapping[bytes, PiecePlace]]:
         size = self.path.stat().st_size
-        head = self._file.read(_HEAD)
+        head = file.read(_HEAD)
         public, wrapped = head[len(MAGIC) : -_WRAPPED], head[-_WRAPPED:]
         if len(head) < _HEAD or not head.startswith(MAGIC) or size < _HEAD + _TAIL:
             raise JudgeError(f"{self.path}: is no pack of a backup, or only a part of one; copy it again")
@@ -125,23 +109,24 @@ class PackReader:
             cipher = AESGCM(AESGCM(key.shared(public)).decrypt(bytes(12), wrapped, MAGIC + public))
         except (InvalidTag, ValueError):
             raise JudgeError(f"{self.path}: does not open with this key; it was made for another one") from None
-        self._file.seek(size - _TAIL)
-        length = int.from_bytes(self._file.read(_TAIL), "big")
+        file.seek(size - _TAIL)
+        length = int.from_bytes(file.read(_TAIL), "big")
         start = size - _TAIL - length
         try:
-            self._file.seek(max(start, 0))
-            rows = json.loads(zlib.decompress(cipher.decrypt(_TABLE, self._file.read(length), MAGIC)))
+            file.seek(max(start, 0))
+            rows = json.loads(zlib.decompress(cipher.decrypt(_TABLE, file.read(length), MAGIC)))
         except (InvalidTag, ValueError, zlib.error):
             raise JudgeError(f"{self.path}: is damaged; copy it again, or restore an older backup") from None
-        places = {bytes.fromhex(name): PiecePlace(number, at, size) for number, (name, at, size) in enumerate(rows)}
-        return cipher, places
+        return cipher, {bytes.fromhex(name): PiecePlace(number, *place) for number, (name, *place) in enumerate(rows)}
 
     def read(self, name: bytes) -> bytes:
         """The content of a piece, checked by its name. JudgeError: it is damaged. KeyError: it is not in this pack."""
         place = self.places[name]
-        self._file.seek(place.start)
+        with self.path.open("rb") as file:
+            file.seek(place.start)
+            sealed = file.read(place.size)
         try:
-            data = self._cipher.decrypt(place.number.to_bytes(12, "big"), self._file.read(place.size), name)
+            data = self._cipher.decrypt(place.number.to_bytes(12, "big"), sealed, name)
             content = zlib.decompress(data[1:]) if data[:1] == _DEFLATED else data[1:]
         except (InvalidTag, ValueError, zlib.error):
             content = b""
@@ -150,5 +135,4 @@ class PackReader:
         return content
 
     def pieces(self) -> Iterator[bytes]:
-        """The contents of all pieces, checked."""
         return (self.read(name) for name in self.places)

@@ -44,16 +44,13 @@ class Repository:
     """A directory of backups, for reading; RefusedError when it cannot be used."""
 
     def __init__(self, root: Path) -> None:
-        """Nothing is made."""
         self.root = root
         self.backups, self.packs, self.secrets = root / "backups", root / "packs", root / "secrets"
 
     def pack(self, name: str) -> Path:
-        """The file of a pack."""
         return self.packs / name[:2] / name
 
     def ids(self) -> list[str]:
-        """All backups, the oldest first."""
         try:
             return sorted(path.stem for path in self.backups.glob("*.json") if is_id(path.stem))
         except OSError as exc:
@@ -71,10 +68,6 @@ class Repository:
         if manifest.id != backup_id:
             raise JudgeError(f"{path}: is the manifest of {manifest.id}; give the file that name back")
         return manifest
-
-    def missing(self, manifest: Manifest) -> list[str]:
-        """The packs of a backup that are not in this directory."""
-        return [name for name in sorted(manifest.packs) if not self.pack(name).is_file()]
 
     def check(self, manifest: Manifest, *, secrets: bool = True) -> None:
         """Every file that a backup needs is here and whole; JudgeError names the first that is not. Needs no key.
@@ -111,14 +104,12 @@ class Repository:
         return [manifest.id for manifest in removed], len(unused)
 
     def current_secrets(self) -> str:
-        """The name of the newest secrets; empty when there are none."""
         try:
             return (self.secrets / "current").read_text(encoding="ascii").strip()
         except FileNotFoundError:
             return ""
 
     def has_secrets(self, name: str) -> bool:
-        """Return whether these are the newest secrets, and stored."""
         return self.current_secrets() == name and (self.secrets / name).is_file()
 
     def put_secrets(self, name: str, sealed: bytes) -> bool:
@@ -136,52 +127,34 @@ class PieceReader:
 
     def __init__(self, repository: Repository, manifest: Manifest, key: OperatorKey) -> None:
         """Reads the tables of its packs; JudgeError when one is missing or damaged."""
-        self._where: dict[bytes, PackReader] = {}
-        self._readers: list[PackReader] = []
-        for name in manifest.packs:
+        self._packs: dict[bytes, PackReader] = {}
+        for path in map(repository.pack, manifest.packs):
             try:
-                reader = PackReader(key, repository.pack(name))
+                pack = PackReader(key, path)
             except FileNotFoundError:
-                self.close()
-                raise JudgeError(f"{repository.pack(name)}: is missing; copy it again") from None
-            # A file of its own for each of many packs would be too many.
-            reader.close()
-            self._readers.append(reader)
-            self._where.update(dict.fromkeys(reader.places, reader))
-        self._open: PackReader | None = None
-
-    def close(self) -> None:
-        """Close what is open."""
-        for reader in self._readers:
-            reader.close()
+                raise JudgeError(f"{path}: is missing; copy it again") from None
+            self._packs.update(dict.fromkeys(pack.places, pack))
 
     def check(self) -> int:
         """Open every piece; how many there are. JudgeError for one that is damaged."""
-        return sum(len(self.read(name)) >= 0 for name in list(self._where))
+        return sum(len(self.read(name)) >= 0 for name in self._packs)
 
     def require(self, names: Iterable[bytes]) -> None:
         """JudgeError unless all of these pieces are in the packs."""
         for name in names:
-            if name not in self._where:
+            if name not in self._packs:
                 raise JudgeError(f"piece {name.hex()} is in no pack of this backup; restore an older one")
 
     def read(self, name: bytes) -> bytes:
         """A piece, checked; JudgeError when it is not there or damaged."""
         self.require([name])
-        reader = self._where[name]
-        if self._open is not reader:
-            if self._open is not None:
-                self._open.close()
-            reader.reopen()
-            self._open = reader
-        return reader.read(name)
+        return self._packs[name].read(name)
 
 
 class Writer(Repository):
     """A directory of backups that this host adds to. Use `writing`."""
 
     def __init__(self, root: Path, key: HostKey, pack_bytes: int) -> None:
-        """Directories, lock and notes are `writing`'s."""
         super().__init__(root)
         self._key = key
         self._pack_bytes = pack_bytes
@@ -195,7 +168,6 @@ class Writer(Repository):
         self._forget_what_is_gone()
 
     def close(self) -> None:
-        """Give up what is not finished, and the notes."""
         if self._file is not None:
             self._file.close()
             self._partial.unlink(missing_ok=True)
@@ -283,7 +255,6 @@ class Writer(Repository):
         return self._notes.execute("SELECT 1 FROM pieces WHERE name = ?", (name,)).fetchone() is not None
 
     def note_blob(self, sha: str, names: list[bytes]) -> None:
-        """Remember the pieces of a blob that is not one piece."""
         if names != [bytes.fromhex(sha)]:
             self._notes.execute("INSERT OR REPLACE INTO blobs VALUES (?, ?)", (sha, b"".join(names)))
 

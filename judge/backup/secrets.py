@@ -94,12 +94,7 @@ def unpack(key: OperatorKey, path: Path, into: Path, *, unsigned: bool = False) 
     """
     if into.exists() and any(into.iterdir()):
         raise RefusedError(f"{into}: is not empty, and secrets that are there are not replaced; name another directory")
-    reader = PackReader(key, path)
-    try:
-        package = b"".join(reader.pieces())
-    finally:
-        reader.close()
-    content = _check_content(key, path, package, unsigned=unsigned)
+    content = _check_content(key, path, b"".join(PackReader(key, path).pieces()), unsigned=unsigned)
     names = []
     files.secret_directory(into)
     with tarfile.open(fileobj=io.BytesIO(content)) as tar:

@@ -36,8 +36,7 @@ def back_up(config: BackupConfig, *, pack_bytes: int = PACK) -> Manifest:
     """Store the cluster as it is now, then remove old backups; returns the manifest of the new one."""
     key = host_key(config)
     mongodb = load(JudicatorConfig, config.judicator).mongodb
-    client = store.connect(mongodb.model_copy(update={"timeout": _CURSOR}), asynchronous=False)
-    try:
+    with store.connect(mongodb.model_copy(update={"timeout": _CURSOR}), asynchronous=False) as client:
         version = check_connection(client)
         with writing(config.directory, key, pack_bytes) as writer:
             started = _begin(writer, config)
@@ -68,8 +67,6 @@ def back_up(config: BackupConfig, *, pack_bytes: int = PACK) -> Manifest:
                 )
             )
             removed, packs = writer.prune(config.keep.rule())
-    finally:
-        client.close()
     if removed:
         log.info("removed %s and %d packs", ", ".join(removed), packs)
     if manifest.damaged:

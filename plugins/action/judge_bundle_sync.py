@@ -57,13 +57,10 @@ def left_out(root: Path, files: Iterable[str], packages: Iterable[str], programs
 
 
 def _names(text: str) -> list[str]:
-    """The packages in a list of dependencies, without their versions."""
     return re.findall(r"(?:^|[,|]) *([a-z0-9][a-z0-9+.-]*)", text)
 
 
 class _Measured:
-    """A file that is hashed while tarfile reads it."""
-
     def __init__(self, file: io.BufferedReader) -> None:
         self.file = file
         self.digest = hashlib.sha256()
@@ -156,7 +153,6 @@ def _is_at(handle: int, path: Path) -> bool:
 
 
 def _make(root: Path, files: dict[str, dict[str, Any]], names: list[str], local: Path) -> None:
-    """Fill the tar; AnsibleActionFail when the bundle is not what its manifest says."""
     for old in local.parent.glob(f".{root.name}.*.tar"):
         if old != local:
             _remove_unused(old)
@@ -178,7 +174,6 @@ class ActionModule(ActionBase):
     _VALID_ARGS = frozenset({"src", "dest", "manifest_sha256", "state", "version", "packages", "programs"})
 
     def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Ansible's entry point."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         _, arguments = self.validate_argument_spec(
             {

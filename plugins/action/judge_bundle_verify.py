@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
-
-from ansible.plugins.action import ActionBase
+from typing import Any, ClassVar
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project need not be installed beside Ansible
 from judge.deploy.bundle.files import BundleError, faults, read_manifest
+from plugins.action.judge_controller import ControllerAction
 
 
 def compared(root: Path) -> dict[str, Any]:
@@ -27,13 +26,10 @@ def compared(root: Path) -> dict[str, Any]:
     return {"problems": problems, "manifest": manifest, "sha256": digest, "size": size}
 
 
-class ActionModule(ActionBase):
+class ActionModule(ControllerAction):
     """`judge_bundle_verify: {path}`; it returns faults, so that a precheck can report them beside others."""
 
-    _requires_connection = False
+    OPTIONS: ClassVar[dict[str, Any]] = {"path": {"type": "path", "required": True}}
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Ansible's entry point."""
-        result: dict[str, Any] = super().run(tmp, task_vars)
-        _, args = self.validate_argument_spec({"path": {"type": "path", "required": True}})
-        return result | {"changed": False} | compared(Path(args["path"]).expanduser())
+    def act(self, args: dict[str, Any], _: dict[str, Any]) -> dict[str, Any]:
+        return compared(Path(args["path"]).expanduser())

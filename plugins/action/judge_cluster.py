@@ -13,17 +13,18 @@ import json
 import secrets
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
-from ansible.errors import AnsibleActionFail
 from ansible.parsing.vault import is_encrypted, parse_vaulttext_envelope
-from ansible.plugins.action import ActionBase
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project need not be installed beside Ansible
 from judge.common import files
+from plugins.action.judge_controller import ControllerAction
+from plugins.action.judge_pki_ca import reader
 
 RECORD = "cluster.yml"
+REMARK = "What this cluster is, decided once by the first deployment. Keep it with the secrets beside it."
 CLIENT = "client.yml"  # judgectl on the controller reads it
 PLANNED_TOKEN = "made-at-the-first-deployment"  # noqa: S105 - what check mode shows before there is one
 _KEY_BYTES = 32
@@ -96,42 +97,37 @@ def encrypted_like(loader: Any, model: Path, data: str | bytes) -> bytes:
     return bytes(vault.encrypt(plain, secret, vault_id=label))
 
 
-class ActionModule(ActionBase):
-    """`judge_cluster: {directory, name, judicators, targeted, formed, server, ca, anew}`; once for all (`run_once`)."""
+class ActionModule(ControllerAction):
+    """`judge_cluster: {directory, name, judicators, targeted, formed, server, ca, anew}`; once for all (`run_once`).
 
-    _requires_connection = False
+    Makes what is missing; returns token, formed, forming, initial_members, ready and admin_sha256.
+    """
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Make what is missing; returns token, formed, forming, initial_members, ready and admin_sha256."""
-        result: dict[str, Any] = super().run(tmp, task_vars)
-        _, args = self.validate_argument_spec(
-            argument_spec={
-                "directory": {"type": "path", "required": True},
-                "name": {"type": "str", "required": True},
-                "judicators": {"type": "list", "elements": "str", "required": True},
-                "targeted": {"type": "list", "elements": "str", "required": True},
-                "formed": {"type": "bool", "default": False},
-                "server": {"type": "str", "default": ""},
-                "ca": {"type": "str", "default": "pki/ca.crt"},
-                "anew": {"type": "bool", "default": False},
-            }
-        )
+    OPTIONS: ClassVar[dict[str, Any]] = {
+        "directory": {"type": "path", "required": True},
+        "name": {"type": "str", "required": True},
+        "judicators": {"type": "list", "elements": "str", "required": True},
+        "targeted": {"type": "list", "elements": "str", "required": True},
+        "formed": {"type": "bool", "default": False},
+        "server": {"type": "str", "default": ""},
+        "ca": {"type": "str", "default": "pki/ca.crt"},
+        "anew": {"type": "bool", "default": False},
+    }
+
+    def act(self, args: dict[str, Any], _: dict[str, Any]) -> dict[str, Any]:
         # Plain strings, as YAML can write them: Ansible's own ones carry where they came from.
         args = json.loads(json.dumps(args))
         directory = Path(args["directory"])
         if self._task.check_mode:
-            return result | self._ensure(directory, args, write=False)
+            return self._ensure(directory, args, write=False)
         files.secret_directory(directory)
         with (directory / ".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            return result | self._ensure(directory, args, write=True)
+            return self._ensure(directory, args, write=True)
 
     def _ensure(self, directory: Path, args: dict[str, Any], *, write: bool) -> dict[str, Any]:
         record = self._read_record(directory / RECORD)
-        try:
-            target = plan(record, args["name"], sorted(args["judicators"]), args["targeted"], anew=args["anew"])
-        except ValueError as exc:
-            raise AnsibleActionFail(str(exc)) from None
+        target = plan(record, args["name"], sorted(args["judicators"]), args["targeted"], anew=args["anew"])
         if args["formed"]:
             target = target | {"formed": True}
         # Check mode has not written what the run begins with: that a cluster has formed is recorded at its end only.
@@ -142,7 +138,7 @@ class ActionModule(ActionBase):
         missing = [name for name in SECRETS if not (directory / name).exists()]
         lost = [name for name in missing if name in KNOWN_TO_THE_CLUSTER]
         if target["formed"] and lost and (write or record):
-            raise AnsibleActionFail(
+            raise ValueError(
                 f"{directory / lost[0]} is missing, and the cluster knows no other one; restore it from a backup of "
                 "the secrets directory, or from a judicator's /etc/judge, then playbooks/rotate.yml can replace it"
             )
@@ -154,7 +150,8 @@ class ActionModule(ActionBase):
                 files.replace(directory / CLIENT, yaml.safe_dump(client, sort_keys=False), durable=True)
             if RECORD in changed:
                 path = directory / RECORD
-                files.replace(path, encrypted_like(self._loader, path, self._text(target)), durable=True)
+                text = f"# {REMARK}\n{yaml.safe_dump(target, sort_keys=False)}"
+                files.replace(path, encrypted_like(self._loader, path, text), durable=True)
         return {
             "changed": bool(changed or missing),
             "made": [*missing, *changed],
@@ -172,24 +169,13 @@ class ActionModule(ActionBase):
             return None
         fields = {"name": str, "token": str, "initial_members": list, "formed": bool}
         if not isinstance(record, dict) or any(not isinstance(record.get(key), kind) for key, kind in fields.items()):
-            raise AnsibleActionFail(f"{path}: is damaged; it must have {', '.join(fields)}; restore it from a backup")
+            raise ValueError(f"{path}: is damaged; it must have {', '.join(fields)}; restore it from a backup")
         return record
 
     def _read_yaml(self, path: Path) -> Any:
-        return yaml.safe_load(self._plain(path)) if path.exists() else None
+        return yaml.safe_load(reader(self._loader)(path)) if path.exists() else None
 
     def _digest(self, path: Path) -> str:
         """The digest that gateways store of the admin token: its SHA-256. A planned one has the digest of nothing."""
-        text = self._plain(path).strip() if path.exists() else ""
-        return hashlib.sha256(text.encode()).hexdigest()
-
-    def _plain(self, path: Path) -> str:
-        """The text of a file that may be encrypted by ansible-vault."""
-        return Path(self._loader.get_real_file(str(path))).read_text(encoding="utf-8")
-
-    @staticmethod
-    def _text(record: dict[str, Any]) -> str:
-        return (
-            "# What this cluster is, decided once by the first deployment. Keep it with the secrets beside it.\n"
-            + yaml.safe_dump(record, sort_keys=False)
-        )
+        token = reader(self._loader)(path).strip() if path.exists() else b""
+        return hashlib.sha256(token).hexdigest()

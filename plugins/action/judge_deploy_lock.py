@@ -67,7 +67,6 @@ def is_over(lock: dict[str, Any], host: dict[str, str]) -> bool:
 
 
 def duration(seconds: float) -> str:
-    """As people say it."""
     minutes = int(seconds // 60)
     if minutes < 1:
         return f"{int(seconds)} s"
@@ -77,7 +76,6 @@ def duration(seconds: float) -> str:
 
 
 def sentence(judicator: str, lock: dict[str, Any]) -> str:
-    """The sentence that says who has the lock."""
     held_for = duration(lock.get("age", 0))
     return f"{judicator}: {lock.get('who')} has had the deploy lock for {held_for} ({lock.get('verb')})"
 
@@ -88,7 +86,6 @@ class ActionModule(ActionBase):
     _VALID_ARGS = frozenset({"path", "state", "owner", "take_over"})
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Returns `problem`, a sentence when somebody else has the lock; else it is ours or free."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         _, args = self.validate_argument_spec(
             {

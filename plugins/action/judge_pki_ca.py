@@ -5,13 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-
-from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
+from typing import Any, ClassVar
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project need not be installed beside Ansible
 from judge.common.pki.authority import Authority, CaError, days_left, now
+from plugins.action.judge_controller import ControllerAction
 
 
 def reader(loader: Any) -> Callable[[Path], bytes]:
@@ -39,32 +37,21 @@ def brought_about(authority: Authority, name: str, days: int, *, make: bool, wri
     return result
 
 
-class ActionModule(ActionBase):
+class ActionModule(ControllerAction):
     """`judge_pki_ca: {path, name, days, state}`; once for all hosts (`run_once`), on the controller and as its user.
 
     `state: present` (the default) makes it and fails when it cannot sign; `state: read` only says how it is: `problem`
     (why it cannot sign), `exists`, and where it exists `certificate` (PEM) and `days_left`.
     """
 
-    _requires_connection = False
+    OPTIONS: ClassVar[dict[str, Any]] = {
+        "path": {"type": "path", "required": True},
+        "name": {"type": "str", "default": "judge"},
+        "days": {"type": "int", "default": 3650},
+        "state": {"type": "str", "choices": ["present", "read"], "default": "present"},
+    }
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Ansible's entry point."""
-        result: dict[str, Any] = super().run(tmp, task_vars)
-        _, args = self.validate_argument_spec(
-            {
-                "path": {"type": "path", "required": True},
-                "name": {"type": "str", "default": "judge"},
-                "days": {"type": "int", "default": 3650},
-                "state": {"type": "str", "choices": ["present", "read"], "default": "present"},
-            }
-        )
+    def act(self, args: dict[str, Any], _: dict[str, Any]) -> dict[str, Any]:
+        authority = Authority(Path(args["path"]).expanduser(), reader(self._loader))
         make, write = args["state"] == "present", not self._task.check_mode
-        try:
-            authority = Authority(Path(args["path"]).expanduser(), reader(self._loader))
-            return result | brought_about(authority, str(args["name"]), args["days"], make=make, write=write)
-        except OSError as exc:
-            msg = f"{exc.filename}: {exc.strerror}; make judge_secrets_dir writable for this user"
-            raise AnsibleActionFail(msg) from None
-        except CaError as exc:
-            raise AnsibleActionFail(str(exc)) from None
+        return brought_about(authority, str(args["name"]), args["days"], make=make, write=write)

@@ -19,13 +19,19 @@ from plugins.action.judge_pki_ca import reader
 from plugins.modules.judge_pki_certificates import DOCUMENTATION
 
 
+class _RefusedError(Exception):
+    """A host that cannot do what it is asked for; `answer` is its module's result."""
+
+    def __init__(self, answer: dict[str, Any]) -> None:
+        self.answer = answer
+
+
 class ActionModule(ActionBase):
     """One module call for a host whose certificates are right, two for one that needs any."""
 
     _VALID_ARGS = frozenset({"authority", "path", "host", "certificates", "days", "renew_days", "force", "new_keys"})
 
     def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Ansible's entry point."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         options = yaml.safe_load(DOCUMENTATION)["options"]
         options["certificates"]["options"] = options["certificates"].pop("suboptions")
@@ -39,44 +45,37 @@ class ActionModule(ActionBase):
         ]
         files = [{key: certificate[key] for key in ("name", "owner", "group")} for certificate in args["certificates"]]
         trusted = authority.text() if authority.cert_file.is_file() else ""
-        request = {"path": args["path"], "certificates": files, "ca": trusted}
-        module_args = {**request, "new_keys": args["new_keys"]}
-        answer = self._execute_module(
-            module_name="judge_pki_certificates", module_args=module_args, task_vars=task_vars
-        )
-        result.update(changed=answer.get("changed", False), reasons={})
-        if answer.get("failed"):
-            result.update(answer)
-            return result
-        if self._task.check_mode and not trusted:  # the authority itself is still to be made
-            result["reasons"] = {certificate["name"]: "there is none" for certificate in files}
-            return result
         removed = Removed(authority.directory, authority.read, functools.partial(encrypted_like, self._loader))
+
+        def ask(certificates: list[dict[str, Any]], *, new_keys: bool = False) -> dict[str, Any]:
+            """The host's answer; _RefusedError with it when the host cannot do it."""
+            arguments = {"path": args["path"], "certificates": certificates, "ca": trusted, "new_keys": new_keys}
+            answer: dict[str, Any] = self._execute_module(
+                module_name="judge_pki_certificates", module_args=arguments, task_vars=task_vars
+            )
+            if answer.get("failed"):
+                raise _RefusedError(answer)
+            return answer
+
         try:
+            answer = ask(files, new_keys=args["new_keys"])
+            result.update(changed=answer.get("changed", False), reasons={})
+            if self._task.check_mode and not trusted:  # the authority itself is still to be made
+                return result | {"reasons": {certificate["name"]: "there is none" for certificate in files}}
             if any(removed.is_old(args["host"], certificate["certificate"]) for certificate in answer["held"]):
                 # It was removed and comes back: who has a copy of its old keys gets nothing by its new certificates.
                 args["new_keys"] = True
-                if not self._task.check_mode:
-                    answer = self._execute_module(
-                        module_name="judge_pki_certificates",
-                        module_args={**module_args, "new_keys": True},
-                        task_vars=task_vars,
-                    )
-                    if answer.get("failed"):
-                        result.update(answer)
-                        return result
+                answer = answer if self._task.check_mode else ask(files, new_keys=True)
             decided = self._decide(authority, answer["held"], certificates, args)
+            reasons = {file["name"]: reason for file, (_, reason) in zip(files, decided, strict=True) if reason}
+            result.update(changed=result["changed"] or bool(reasons), reasons=reasons)
+            if reasons and not self._task.check_mode:
+                removed.returned(args["host"])
+                ask([{**file, "certificate": pem} for file, (pem, _) in zip(files, decided, strict=True)])
+        except _RefusedError as exc:
+            result.update(exc.answer)
         except CaError as exc:
             raise AnsibleActionFail(str(exc)) from None
-        fresh = [{**file, "certificate": pem} for file, (pem, _) in zip(files, decided, strict=True)]
-        result["reasons"] = {file["name"]: reason for file, (_, reason) in zip(files, decided, strict=True) if reason}
-        result["changed"] = result["changed"] or bool(result["reasons"])
-        if result["reasons"] and not self._task.check_mode:
-            request["certificates"] = fresh
-            removed.returned(args["host"])
-            done = self._execute_module(module_name="judge_pki_certificates", module_args=request, task_vars=task_vars)
-            if done.get("failed"):
-                result.update(done)
         return result
 
     def _decide(

@@ -22,7 +22,6 @@ class ActionModule(ActionBase):
     _VALID_ARGS = frozenset({"items", "users"})
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Ansible's entry point."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         args = self._task.args
         items = [self._prepared(dict(item), task_vars or {}) for item in args.get("items") or []]
@@ -77,7 +76,6 @@ class ActionModule(ActionBase):
         return Path(self._loader.get_real_file(str(path))).read_bytes()
 
     def _rendered(self, name: str, task_vars: dict[str, Any]) -> bytes:
-        """A template of the role, as ansible.builtin.template renders it."""
         source = self._find_needle("templates", name)
         text = trust_as_template(self._loader.get_text_file_contents(source))
         templar = self._templar.copy_with_new_env(

@@ -15,7 +15,6 @@ class ActionModule(ActionBase):
     _VALID_ARGS = frozenset({"address", "ports", "paths", "etcd_path", "mongodb_path", "peers", "https"})
 
     def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Ansible's entry point; the result is never a failure."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         result["changed"] = False
         try:

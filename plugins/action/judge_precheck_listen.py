@@ -9,12 +9,9 @@ from ansible.plugins.action import ActionBase
 
 
 class ActionModule(ActionBase):
-    """Runs the module; whether the host can be reached at all is what judge_precheck_host says."""
-
     _VALID_ARGS = frozenset({"ports", "pid", "seconds"})
 
     def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Ansible's entry point; the result is never a failure."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         try:
             done = self._execute_module(

@@ -17,17 +17,16 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
-from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project need not be installed beside Ansible
 from judge.common import files
-from judge.common.pki.authority import Authority, CaError
+from judge.common.pki.authority import Authority
 from judge.common.pki.rotation import Successor
 from plugins.action.judge_cluster import SECRETS, encrypted_like
+from plugins.action.judge_controller import ControllerAction
 from plugins.action.judge_pki_ca import reader
 
 DIRECTORY = "rotation"
@@ -88,7 +87,7 @@ def left_out(names: list[str], groups: dict[str, list[str]], targeted: list[str]
     return sorted(concerned - set(targeted))
 
 
-class ActionModule(ActionBase):
+class ActionModule(ControllerAction):
     """`judge_rotation: {directory, authority, state, …}`; once for all hosts (`run_once`), on the controller.
 
     `state: begin` decides and makes what is new; `enter` begins a stage, unless a later one has begun; `end` forgets
@@ -96,43 +95,32 @@ class ActionModule(ActionBase):
     `secrets`, `directory` (of the files for hosts), and `admin_sha256`.
     """
 
-    _requires_connection = False
+    OPTIONS: ClassVar[dict[str, Any]] = {
+        "directory": {"type": "path", "required": True},
+        "authority": {"type": "path", "required": True},
+        "given": {"type": "bool", "default": False},
+        "state": {"type": "str", "choices": ["begin", "enter", "end"], "required": True},
+        "stage": {"type": "int", "default": 1, "choices": list(STAGES)},
+        "secrets": {"type": "list", "elements": "str", "default": []},
+        "name": {"type": "str", "default": "judge"},
+        "username": {"type": "str", "default": "judge"},
+        "days": {"type": "int", "default": 3650},
+        "groups": {"type": "dict", "default": {}},
+        "targeted": {"type": "list", "elements": "str", "default": []},
+    }
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Ansible's entry point."""
-        result: dict[str, Any] = super().run(tmp, task_vars)
-        _, args = self.validate_argument_spec(
-            argument_spec={
-                "directory": {"type": "path", "required": True},
-                "authority": {"type": "path", "required": True},
-                "given": {"type": "bool", "default": False},
-                "state": {"type": "str", "choices": ["begin", "enter", "end"], "required": True},
-                "stage": {"type": "int", "default": 1, "choices": list(STAGES)},
-                "secrets": {"type": "list", "elements": "str", "default": []},
-                "name": {"type": "str", "default": "judge"},
-                "username": {"type": "str", "default": "judge"},
-                "days": {"type": "int", "default": 3650},
-                "groups": {"type": "dict", "default": {}},
-                "targeted": {"type": "list", "elements": "str", "default": []},
-            }
-        )
+    def act(self, args: dict[str, Any], _: dict[str, Any]) -> dict[str, Any]:
         args = json.loads(json.dumps(args))  # plain strings, as YAML can write them
         args["secrets"] = [name.strip(" []'\"") for name in args["secrets"]]  # `-e judge_rotate=[ca]` is a string
         self._directory = Path(args["directory"]).expanduser()
         self._room = self._directory / DIRECTORY
         self._authority = Authority(Path(args["authority"]).expanduser(), reader(self._loader))
-        try:
-            if self._task.check_mode:
-                return result | self._foretold(args)
-            with (self._directory / ".lock").open("w") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
-                step = {"begin": self._begin, "enter": self._enter, "end": self._end}[args["state"]]
-                return result | step(args)
-        except (ValueError, CaError) as exc:
-            raise AnsibleActionFail(str(exc)) from None
-        except OSError as exc:
-            msg = f"{exc.filename}: {exc.strerror}; make judge_secrets_dir writable for this user"
-            raise AnsibleActionFail(msg) from None
+        if self._task.check_mode:
+            return self._foretold(args)
+        with (self._directory / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            step = {"begin": self._begin, "enter": self._enter, "end": self._end}[args["state"]]
+            return step(args)
 
     # --- the three states of the task ------------------------------------------------------------------------------
 
@@ -159,9 +147,8 @@ class ActionModule(ActionBase):
             return self._answer(record, stage) | {"changed": False}
         for name in record["secrets"]:
             if name == CA:
-                step: Callable[[], None] = (
-                    self._successor().trust_both, self._successor().sign, self._successor().trust_new_only
-                )[stage - 1]  # fmt: skip
+                successor = self._successor()
+                step: Callable[[], None] = (successor.trust_both, successor.sign, successor.trust_new_only)[stage - 1]
                 step()
                 shutil.copyfile(self._authority.cert_file, self._room / "ca.crt")
                 continue
@@ -227,7 +214,6 @@ class ActionModule(ActionBase):
         return Successor(self._authority, self._room, functools.partial(encrypted_like, self._loader))
 
     def _keep(self, name: str, username: str) -> None:
-        """Note the old secret, and make the new one."""
         path = self._directory / name
         new = SECRETS[name]().strip()
         if name == "mongodb.password":  # a user of MongoDB has one password, so each password has its own user
@@ -264,7 +250,7 @@ class ActionModule(ActionBase):
 
     def _read(self, path: Path) -> str:
         """The text of a file that may be encrypted by ansible-vault."""
-        return Path(self._loader.get_real_file(str(path))).read_text(encoding="utf-8").strip()
+        return reader(self._loader)(path).decode().strip()
 
     def _write(self, path: Path, text: str, *, like: Path) -> None:
         """Write a secret, encrypted as another file is."""

@@ -7,14 +7,13 @@ import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
-from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project need not be installed beside Ansible
 from judge.common import files
+from plugins.action.judge_controller import ControllerAction
 
 # Files that a cluster cannot do without, as they lie in judge_secrets_dir after the first deployment.
 NEEDED = (
@@ -45,33 +44,24 @@ def contents(secrets: Mapping[str, Any]) -> dict[str, str]:
     return {name: text.rstrip("\n") + "\n" for name, text in texts.items()}
 
 
-class ActionModule(ActionBase):
+class ActionModule(ControllerAction):
     """`judge_secrets: {directory, secrets}`: writes those that differ, readable by this user only; shows none of them.
 
     Once for all hosts (`run_once`), before anything reads the directory, in check mode too: it is this machine's own.
     """
 
-    _requires_connection = False
+    OPTIONS: ClassVar[dict[str, Any]] = {
+        "directory": {"type": "path", "required": True},
+        "secrets": {"type": "dict", "required": True},
+    }
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Ansible's entry point."""
-        result: dict[str, Any] = super().run(tmp, task_vars)
-        _, args = self.validate_argument_spec(
-            {"directory": {"type": "path", "required": True}, "secrets": {"type": "dict", "required": True}}
-        )
-        try:
-            texts = contents(args["secrets"])
-        except ValueError as exc:
-            raise AnsibleActionFail(str(exc)) from None
+    def act(self, args: dict[str, Any], _: dict[str, Any]) -> dict[str, Any]:
         directory = Path(args["directory"]).expanduser()
-        try:
-            files.secret_directory(directory)
-            for name, text in texts.items():
-                path = directory / name
-                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                if not path.is_file() or path.read_text(encoding="utf-8") != text:
-                    files.replace(path, text, durable=False)
-        except OSError as exc:
-            msg = f"{exc.filename}: {exc.strerror}; set judge_secrets_dir to a directory that this user may write to"
-            raise AnsibleActionFail(msg) from None
-        return result | {"changed": False}
+        texts = contents(args["secrets"])
+        files.secret_directory(directory)
+        for name, text in texts.items():
+            path = directory / name
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not path.is_file() or path.read_text(encoding="utf-8") != text:
+                files.replace(path, text, durable=False)
+        return {}

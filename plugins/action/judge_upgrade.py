@@ -6,15 +6,14 @@ import json
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
-from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project need not be installed beside Ansible
 from judge.common import files
 from plugins.action.judge_cluster import encrypted_like
+from plugins.action.judge_controller import ControllerAction
 from plugins.action.judge_pki_ca import reader
 
 RECORD = "upgrade.yml"
@@ -49,41 +48,30 @@ def way_back(record: dict[str, str] | None, version: str) -> str:
     return record["from"]
 
 
-class ActionModule(ActionBase):
+class ActionModule(ControllerAction):
     """`judge_upgrade: {directory, state, …}`; once for all hosts (`run_once`), on the controller.
 
     `state: begin` records and returns `from`, `to` and `first`; `back` returns `first`, and the `version` to go
     back to.
     """
 
-    _requires_connection = False
+    OPTIONS: ClassVar[dict[str, Any]] = {
+        "directory": {"type": "path", "required": True},
+        "state": {"type": "str", "choices": ["begin", "back"], "required": True},
+        "version": {"type": "str", "default": ""},
+        "running": {"type": "list", "elements": "str", "default": []},
+        "first": {"type": "str", "default": ""},
+        "bundle": {"type": "str", "default": ""},
+    }
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Ansible's entry point."""
-        result: dict[str, Any] = super().run(tmp, task_vars)
-        _, args = self.validate_argument_spec(
-            argument_spec={
-                "directory": {"type": "path", "required": True},
-                "state": {"type": "str", "choices": ["begin", "back"], "required": True},
-                "version": {"type": "str", "default": ""},
-                "running": {"type": "list", "elements": "str", "default": []},
-                "first": {"type": "str", "default": ""},
-                "bundle": {"type": "str", "default": ""},
-            }
-        )
-        args = json.loads(json.dumps(args))
+    def act(self, args: dict[str, Any], _: dict[str, Any]) -> dict[str, Any]:
+        args = json.loads(json.dumps(args))  # plain strings, as YAML can write them
         path = Path(args["directory"]).expanduser() / RECORD
-        try:
-            record = yaml.safe_load(reader(self._loader)(path)) if path.exists() else None
-            if args["state"] == "back":
-                answer = {"version": way_back(record, args["version"]), "first": (record or {}).get("first", "")}
-                return result | {"changed": False, **answer}
-            upgrade = decided(record, args["running"], args["version"], args["first"], args["bundle"])
-            if upgrade != record and not self._task.check_mode:
-                text = yaml.safe_dump(upgrade, sort_keys=False)
-                files.replace(path, encrypted_like(self._loader, path, text), durable=True)
-        except ValueError as exc:
-            raise AnsibleActionFail(str(exc)) from None
-        except OSError as exc:
-            raise AnsibleActionFail(f"{exc.filename}: {exc.strerror}; make judge_secrets_dir writable") from None
-        return result | {"changed": upgrade != record, **upgrade}
+        record = yaml.safe_load(reader(self._loader)(path)) if path.exists() else None
+        if args["state"] == "back":
+            return {"version": way_back(record, args["version"]), "first": (record or {}).get("first", "")}
+        upgrade = decided(record, args["running"], args["version"], args["first"], args["bundle"])
+        if upgrade != record and not self._task.check_mode:
+            text = yaml.safe_dump(upgrade, sort_keys=False)
+            files.replace(path, encrypted_like(self._loader, path, text), durable=True)
+        return {"changed": upgrade != record, **upgrade}

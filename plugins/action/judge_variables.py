@@ -6,17 +6,17 @@ import difflib
 import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 from ansible import __version__ as ansible_version
 from ansible import constants
-from ansible.errors import AnsibleActionFail, AnsibleError
+from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project need not be installed beside Ansible
+from plugins.action.judge_controller import ControllerAction
 from plugins.module_utils.judge_names import name_fault
 
 # The oldest ansible-core whose functions the plug-ins use; meta/runtime.yml has the same.
@@ -128,21 +128,18 @@ def wrong_settings(settings: Mapping[str, tuple[Any, str]]) -> list[str]:
     ]
 
 
-class ActionModule(ActionBase):
+class ActionModule(ControllerAction):
     """`judge_variables:` looks at what the inventory and the command line set for this host; it changes nothing.
 
     With `report: true` (the role `judge_precheck`) it returns `problems`, otherwise it fails with all of them.
     """
 
-    _requires_connection = False
+    OPTIONS: ClassVar[dict[str, Any]] = {"report": {"type": "bool", "default": False}}
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Find every misspelt or wrong variable of this host at once."""
-        result: dict[str, Any] = super().run(tmp, task_vars)
-        _, args = self.validate_argument_spec({"report": {"type": "bool", "default": False}})
+    def act(self, args: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         if fault := too_old(ansible_version):
-            raise AnsibleActionFail(fault)
-        variables, options = task_vars or {}, documented()
+            raise ValueError(fault)
+        options = documented()
         names = self._variable_names(variables)
         problems = faults(names, {name: role for name, (role, _) in options.items()})
         values: dict[str, Any] = {}
@@ -162,8 +159,8 @@ class ActionModule(ActionBase):
                 "need it; set it in the inventory instead"
             )
         if problems and not args["report"]:
-            raise AnsibleActionFail("; ".join(problems))
-        return result | {"changed": False, "problems": problems}
+            raise ValueError("; ".join(problems))
+        return {"problems": problems}
 
     @staticmethod
     def _variable_names(task_vars: dict[str, Any]) -> set[str]:

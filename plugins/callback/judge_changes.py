@@ -37,7 +37,6 @@ class CallbackModule(CallbackBase):
             file.write(json.dumps(entry, default=str) + "\n")
 
     def v2_runner_on_ok(self, result: Any) -> None:
-        """A task has succeeded on a host."""
         answer = result.result
         if not answer.get("changed") or answer.get("_ansible_no_log"):
             return
@@ -46,10 +45,8 @@ class CallbackModule(CallbackBase):
         self._write("changed", result, diff=parts, **{name: answer[name] for name in _RESULT_KEYS if answer.get(name)})
 
     def v2_runner_on_failed(self, result: Any, *_: Any, **options: Any) -> None:
-        """A task has failed on a host."""
         if not options.get("ignore_errors"):
             self._write("failed", result, message=str(result.result.get("msg", "it says not why")))
 
     def v2_runner_on_unreachable(self, result: Any) -> None:
-        """A host did not answer."""
         self._write("failed", result, message=str(result.result.get("msg", "it does not answer")))

@@ -16,18 +16,20 @@ from ansible.module_utils.parsing.convert_bool import boolean
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project need not be installed beside Ansible
 from judge.common import endpoint, files
 from judge.common.kinds import METRICS_PORTS
-from plugins.module_utils.judge_names import host_pattern
+from plugins.module_utils.judge_findings import report as judge_precheck_findings  # noqa: F401 - a filter
+from plugins.module_utils.judge_names import host_pattern as judge_host  # noqa: F401 - a filter
+from plugins.module_utils.judge_observe import newer_kernel as judge_newer_kernel  # noqa: F401 - a filter
 
 _IPV4 = re.compile(r"^\d{1,3}(\.\d{1,3}){3}$")
 
 
 def judge_addresses(hostvars: Mapping[str, Any], names: Iterable[str]) -> dict[str, str]:
     """Address of each host by name, sorted by name: `judge_address`, else `ansible_host`, else the name itself."""
-    addresses = {}
-    for name in sorted(names):
-        host = hostvars[name]
-        addresses[name] = str(host.get("judge_address") or host.get("ansible_host") or name)
-    return addresses
+    return {name: _address(hostvars[name], name) for name in sorted(names)}
+
+
+def _address(host: Mapping[str, Any], name: str) -> str:
+    return str(host.get("judge_address") or host.get("ansible_host") or name)
 
 
 def judge_endpoints(addresses: Mapping[str, str], port: int, first: str = "") -> list[str]:
@@ -91,7 +93,7 @@ def judge_metrics_targets(hostvars: Mapping[str, Any], groups: Mapping[str, Iter
     for group, services in SERVICES.items():
         for host in groups.get(group, []):
             variables = hostvars[host]
-            address = str(variables.get("judge_address") or variables.get("ansible_host") or host)
+            address = _address(variables, host)
             all_serve = boolean(variables.get("judge_metrics", False))
             for service in services:
                 # Defaults of roles are no variables of other hosts.
@@ -111,11 +113,6 @@ def judge_unread(targets: Iterable[Mapping[str, Any]]) -> list[str]:
         for target in targets
         if target["health"] != "up"
     )
-
-
-def judge_host(name: Any, groups: Mapping[str, list[str]]) -> str:
-    """The `hosts` of a play that works on the host of this name only (judge_names.host_pattern)."""
-    return host_pattern(name, groups)
 
 
 def judge_whole(hosts: str, skipped: Iterable[str]) -> str:
@@ -191,23 +188,5 @@ def judge_bundle_conflicts(bundles: Mapping[str, Mapping[str, Any]]) -> list[str
 
 
 class FilterModule:
-    """The filters, for Ansible."""
-
     def filters(self) -> dict[str, Any]:
-        """By name."""
-        return {
-            "judge_addresses": judge_addresses,
-            "judge_answer": judge_answer,
-            "judge_beside": judge_beside,
-            "judge_bundle_conflicts": judge_bundle_conflicts,
-            "judge_endpoints": judge_endpoints,
-            "judge_faults_without": judge_faults_without,
-            "judge_host": judge_host,
-            "judge_listen": judge_listen,
-            "judge_lock_fault": judge_lock_fault,
-            "judge_metrics_targets": judge_metrics_targets,
-            "judge_public": judge_public,
-            "judge_unit_item": judge_unit_item,
-            "judge_unread": judge_unread,
-            "judge_whole": judge_whole,
-        }
+        return {name: function for name, function in globals().items() if name.startswith("judge_")}

@@ -50,8 +50,5 @@ def judge_program(programs: Iterable[dict[str, Any]], present: Iterable[str]) ->
 
 
 class FilterModule:
-    """The filters, for Ansible."""
-
     def filters(self) -> dict[str, Any]:
-        """By name."""
         return {"judge_language_packages": judge_language_packages, "judge_program": judge_program}

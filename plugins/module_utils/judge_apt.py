@@ -27,7 +27,6 @@ class AptError(Exception):
 
 
 def simulated(output: str) -> list[str]:
-    """The packages that `apt-get --simulate` says it would install or upgrade."""
     return sorted(set(_SIMULATED.findall(output)))
 
 
@@ -38,7 +37,6 @@ def not_installed(status: str, names: list[str]) -> list[str]:
 
 
 def recorded_packages() -> list[str]:
-    """The packages that deployments have brought to this host."""
     return sorted(set(INSTALLED.read_text(encoding="utf-8").split())) if INSTALLED.is_file() else []
 
 
@@ -107,7 +105,6 @@ class HostApt:
         return [self._first_known(name.split("|")) if "|" in name else name for name in names]
 
     def knows(self, name: str) -> bool:
-        """Return whether this package can be installed."""
         return _CANDIDATE.search(self._run("apt-cache", "policy", name)) is not None
 
     def _first_known(self, names: list[str]) -> str:
@@ -118,7 +115,6 @@ class HostApt:
         raise AptError(msg)
 
     def plan(self, names: list[str], *, upgrade: bool) -> list[str]:
-        """The packages that an install would bring or change."""
         return simulated(self._run("apt-get", "--simulate", *self._install(names, upgrade=upgrade)))
 
     def install(self, names: list[str], *, upgrade: bool) -> None:

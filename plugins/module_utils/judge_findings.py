@@ -13,12 +13,12 @@ _RELEASES = {"bookworm": "Debian 12", "trixie": "Debian 13"}
 _VOTERS = 7
 _SERVER = "mongodb-org-server"
 _AUTHORITY_DAYS = 30  # as `verify.yml` warns of certificates
-# Programs of Debian's packages that this deployment runs or replaces itself.
 _LISTENER = "judge-precheck"  # of a precheck that was cut off; it ends by itself
 _REJECTED = (
     "somebody listens there, and the connection is refused, as by a firewall; open this port between them "
     "(docs/deploy.md, Ports)"
 )
+# Programs of Debian's packages that this deployment runs or replaces itself.
 _OWN_UNITS = ("judge-", "nginx.service")
 
 
@@ -30,7 +30,6 @@ class HostFinding(NamedTuple):
     fatal: bool = True
 
     def line(self) -> str:
-        """As it is printed."""
         about = f"{self.host}: " if self.host else ""
         return f"{'FAULT' if self.fatal else 'warning'}: {about}{self.text}"
 
@@ -41,6 +40,11 @@ def _is_six(address: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _facts(host: dict[str, Any]) -> dict[str, Any]:
+    """What was seen on a host; empty where it could not be looked at."""
+    return (host.get("result") or {}).get("seen") or {}
 
 
 def _addresses(hosts: dict[str, dict[str, Any]]) -> Iterator[HostFinding]:
@@ -55,38 +59,27 @@ def _addresses(hosts: dict[str, dict[str, Any]]) -> Iterator[HostFinding]:
             fault = f"'{address}' is an IPv6 address, and hosts reach each other by IPv4"
             yield HostFinding(name, f"{fault}; set judge_address to its IPv4 address, ansible_host may stay")
         elif not _ADDRESS.match(address):
-            yield HostFinding(
-                name, f"'{address}' is no IPv4 address or host name; correct ansible_host in the inventory"
-            )
-        elif address in names:
-            yield HostFinding(
-                name, f"it has the same address as {names[address]}, {address}; correct one in the inventory"
-            )
-        else:
-            names[address] = name
+            fault = f"'{address}' is no IPv4 address or host name"
+            yield HostFinding(name, f"{fault}; correct ansible_host in the inventory")
+        elif (other := names.setdefault(address, name)) != name:
+            yield HostFinding(name, f"it has the same address as {other}, {address}; correct one in the inventory")
 
 
 def _numbers(groups: dict[str, list[str]]) -> Iterator[HostFinding]:
-    judicators = len(groups.get("judicators", []))
-    if not judicators:
-        yield HostFinding(
-            "", "the inventory has no judicators; name one, three or five hosts in the group 'judicators'"
-        )
-    elif judicators > _VOTERS:
-        yield HostFinding(
-            "",
-            f"there are {judicators} judicators and at most {_VOTERS} can vote; leave {_VOTERS} or fewer in the group",
-        )
-    elif judicators % 2 == 0:
-        instead = f"{judicators - 1} or {judicators + 1}"
-        yield HostFinding(
-            "", f"{judicators} judicators bear no more failures than {judicators - 1}; use {instead}", fatal=False
-        )
+    number = len(groups.get("judicators", []))
+    if not number:
+        text = "the inventory has no judicators; name one, three or five hosts in the group 'judicators'"
+        yield HostFinding("", text)
+    elif number > _VOTERS:
+        text = f"there are {number} judicators and at most {_VOTERS} can vote; leave {_VOTERS} or fewer in the group"
+        yield HostFinding("", text)
+    elif number % 2 == 0:
+        text = f"{number} judicators bear no more failures than {number - 1}; use {number - 1} or {number + 1}"
+        yield HostFinding("", text, fatal=False)
     for group, consequence in (("executors", "nothing will be judged"), ("gateways", "nobody can hand in anything")):
         if not groups.get(group):
-            yield HostFinding(
-                "", f"the inventory has no {group}, so {consequence}; name a host in the group '{group}'", fatal=False
-            )
+            text = f"the inventory has no {group}, so {consequence}; name a host in the group '{group}'"
+            yield HostFinding("", text, fatal=False)
 
 
 def _system(facts: dict[str, Any], host: dict[str, Any]) -> Iterator[str]:
@@ -249,7 +242,7 @@ def _mixed(hosts: dict[str, dict[str, Any]]) -> Iterator[HostFinding]:
     """Executors with different releases of Debian have different compilers."""
     releases: dict[str, list[str]] = {}
     for name, host in sorted(hosts.items()):
-        facts = (host.get("result") or {}).get("seen")
+        facts = _facts(host)
         if host.get("executor") and facts and facts["os"]["codename"] in _RELEASES:
             releases.setdefault(facts["os"]["codename"], []).append(name)
     if len(releases) > 1:
@@ -260,11 +253,7 @@ def _mixed(hosts: dict[str, dict[str, Any]]) -> Iterator[HostFinding]:
 
 def _clocks(hosts: dict[str, dict[str, Any]], limit: float) -> Iterator[HostFinding]:
     """Hosts whose clock is off from the middle one by more than the limit, however the measurement erred."""
-    clocks = {
-        name: clock
-        for name, host in hosts.items()
-        if (clock := ((host.get("result") or {}).get("seen") or {}).get("clock"))
-    }
+    clocks = {name: clock for name, host in hosts.items() if (clock := _facts(host).get("clock"))}
     if len(clocks) < 2:
         return
     ranked = sorted(clocks.values(), key=lambda clock: clock["ahead"])
@@ -273,9 +262,8 @@ def _clocks(hosts: dict[str, dict[str, Any]], limit: float) -> Iterator[HostFind
         off = clock["ahead"] - middle["ahead"]
         if abs(off) - clock["unsure"] - middle["unsure"] > limit:
             way = "ahead of" if off > 0 else "behind"
-            yield HostFinding(
-                name, f"its clock is {abs(off):.1f} s {way} the others; correct its time synchronisation (timedatectl)"
-            )
+            text = f"its clock is {abs(off):.1f} s {way} the others; correct its time synchronisation (timedatectl)"
+            yield HostFinding(name, text)
 
 
 def tolerated(hosts: dict[str, dict[str, Any]], percent: int) -> list[str]:
@@ -283,13 +271,11 @@ def tolerated(hosts: dict[str, dict[str, Any]], percent: int) -> list[str]:
 
     Of several executors one may always be away, unless the share is 0.
     """
-    executors = [name for name, host in hosts.items() if host.get("executor")]
+    executors = {name: host for name, host in hosts.items() if host.get("executor")}
     dead = [
         name
-        for name in executors
-        if "unreached" in (hosts[name].get("result") or {})
-        and not hosts[name].get("judicator")
-        and not hosts[name].get("gateway")
+        for name, host in executors.items()
+        if "unreached" in (host.get("result") or {}) and not host.get("judicator") and not host.get("gateway")
     ]
     most = max(len(executors) * percent // 100, 1 if percent and len(executors) > 1 else 0)
     return sorted(dead) if len(dead) <= most else []
@@ -308,7 +294,7 @@ def _listening(hosts: dict[str, dict[str, Any]]) -> tuple[set[str], set[str]]:
     listening = {
         f"{host.get('address')}:{port}"
         for host in hosts.values()
-        for port, holder in ((host.get("result") or {}).get("seen") or {}).get("ports", {}).items()
+        for port, holder in _facts(host).get("ports", {}).items()
         if holder["unit"].startswith("judge-")
     }
     return open_ports, listening
@@ -327,13 +313,15 @@ def findings(state: dict[str, Any]) -> list[HostFinding]:
     left_out = tolerated(hosts, state.get("missing_percent", 0))
     away = {str(host.get("address")) for host in hosts.values() if "seen" not in (host.get("result") or {})}
     open_ports, listening = _listening(hosts)
-    collected = [HostFinding("", text) for text in state.get("problems", []) if text]
-    collected += _authority(state.get("authority_days"))
-    collected += _numbers(state["groups"])
-    collected += _addresses(hosts)
-    collected += _variables(hosts)
-    collected += _clocks(hosts, state["clock_limit"])
-    collected += _mixed(hosts)
+    collected = [
+        *(HostFinding("", text) for text in state.get("problems", []) if text),
+        *_authority(state.get("authority_days")),
+        *_numbers(state["groups"]),
+        *_addresses(hosts),
+        *_variables(hosts),
+        *_clocks(hosts, state["clock_limit"]),
+        *_mixed(hosts),
+    ]
     for name, host in sorted(hosts.items()):
         result = host.get("result") or {}
         address = host.get("address") or "it"
@@ -342,15 +330,14 @@ def findings(state: dict[str, Any]) -> list[HostFinding]:
             reason = result["unreached"].removesuffix(".")
             text = f"{address} cannot be reached ({reason}); switch it on, or correct ansible_host and the SSH key"
             if name in left_out:
-                collected.append(
-                    HostFinding(name, f"{text}; it is left out, run site.yml again when it is back", fatal=False)
-                )
+                text += "; it is left out, run site.yml again when it is back"
+                collected.append(HostFinding(name, text, fatal=False))
             else:
                 texts.append(text)
         if "broken" in result:
             reason = result["broken"].removesuffix(".")
             texts.append(f"it cannot be looked at ({reason}); it needs /usr/bin/python3 and a user who may become root")
-        if (facts := result.get("seen")) is not None:
+        if facts := _facts(host):
             texts += [*_system(facts, host), *_ports(facts, host), *_disks(facts, host)]
             texts += [*_ability(facts, host, away, open_ports), *_series(facts, host)]
             hints = [*_rejected(facts, listening), *_habits(facts, host)]
@@ -360,9 +347,8 @@ def findings(state: dict[str, Any]) -> list[HostFinding]:
             if facts["address"] is False:
                 texts.append(f"{address} is not an address of this host; correct ansible_host (or set judge_address)")
             elif facts["address"] is None and host.get("address"):
-                texts.append(
-                    f"it cannot resolve its own address {address}; use an IPv4 address, or add it to its /etc/hosts"
-                )
+                text = f"it cannot resolve its own address {address}; use an IPv4 address, or add it to its /etc/hosts"
+                texts.append(text)
         collected += [HostFinding(name, text) for text in texts]
     return list(dict.fromkeys(collected))
 
@@ -393,22 +379,15 @@ def report(
         plan = dict(host.get("judge_precheck_plan") or {})
         plan["address"] = explicit_address(name, host)
         plan |= {kind.removesuffix("s"): name in names for kind, names in kinds.items()}
-        plan["result"] = host.get("judge_precheck_seen")
+        plan["result"] = host.get("judge_precheck_observation")
         plan["listening"] = (host.get("judge_precheck_listening") or {}).get("ports", [])
         plan["variables"] = (host.get("judge_precheck_variables") or {}).get("problems", [])
         plan["bundle"] = bundles.get(plan.get("bundle_path", ""))
         hosts[name] = plan
     collected = findings(
-        {
-            "hosts": hosts,
-            "groups": kinds,
-            "problems": problems,
-            "token": token,
-            "clock_limit": clock_limit,
-            "missing_percent": missing_percent,
-            "authority_days": authority_days,
-        }
-    )
+        {"hosts": hosts, "groups": kinds, "problems": problems, "token": token, "clock_limit": clock_limit,
+         "missing_percent": missing_percent, "authority_days": authority_days}
+    )  # fmt: skip
     ranked = [item for item in collected if item.fatal] + [item for item in collected if not item.fatal]
     return {
         "lines": [item.line() for item in ranked],

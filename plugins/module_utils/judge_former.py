@@ -1,4 +1,4 @@
-"""The copy of the bundle that a host had before its last upgrade, beside the one that it has: what a rollback takes.
+"""A host's copy of the bundle, and the one that it had before its last upgrade, which a rollback takes.
 
 Runs on hosts: standard library only.
 """
@@ -12,13 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .judge_files import MANIFEST, BundleError, fault_of, faults, parse_manifest
+from .judge_files import MANIFEST, BundleError, Files, fault_of, faults, parse_manifest
 from .judge_writing import put
 
 # The names of files of the manifest that a host does not need.
 LEFT_OUT = "left-out.json"
-
-Settle = Callable[[Path, Path, list[str], list[str]], None]
 
 
 def former_of(dest: Path) -> Path:
@@ -63,38 +61,70 @@ def keep(dest: Path, text: str, *, check: bool) -> bool:
     return True
 
 
-def come_back(dest: Path, version: str, staging: Path, settle: Settle, *, check: bool) -> dict[str, Any]:
+def compare(dest: Path, files: Files, unneeded: set[str], text: bytes) -> dict[str, Any]:
+    """`changed`: whether the copy in `dest` is not the bundle of this manifest without the files that are unneeded.
+
+    `missing` are the files that it lacks or that are damaged, `removed` those that do not belong to it.
+    """
+    needed = {name: entry for name, entry in files.items() if name not in unneeded}
+    differing, path = faults(dest, needed), dest / MANIFEST
+    same = path.is_file() and path.read_bytes() == text and left_out_of(dest) == unneeded
+    return {
+        "changed": bool(differing) or not same,
+        "missing": sorted(differing.keys() & needed.keys()),
+        "removed": sorted(differing.keys() - needed.keys()),
+    }
+
+
+def settle(
+    dest: Path, difference: dict[str, Any], unneeded: set[str], text: bytes, fill: Callable[[Path], None]
+) -> None:
+    """Make the copy in `dest` the bundle of this manifest; `fill` writes what is missing into a directory, verified."""
+    staging = dest.with_name(f".{dest.name}.new")
+    shutil.rmtree(staging, ignore_errors=True)
+    staging.mkdir(mode=0o700, parents=True)
+    try:
+        fill(staging)
+        for name in difference["removed"]:
+            (dest / name).unlink()
+        for name in difference["missing"]:
+            (dest / name).parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            (staging / name).replace(dest / name)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    dest.mkdir(mode=0o755, parents=True, exist_ok=True)
+    put(dest / LEFT_OUT, json.dumps(sorted(unneeded)).encode(), 0o644)
+    put(dest / MANIFEST, text, 0o644)
+
+
+def come_back(dest: Path, version: str, *, check: bool) -> dict[str, Any]:
     """Make `dest` the former copy, if that is of this version; else leave it. The result of judge_bundle_sync.
 
-    Without a manifest in the result there is no copy at all. `settle` moves files from `staging`. BundleError names a
-    file of the former copy that is damaged.
+    Without a manifest in the result there is no copy at all. BundleError names a file of the former copy that is
+    damaged.
     """
     manifest, former = former_manifest(dest, version), former_of(dest)
-    result = {"changed": False, "missing": [], "removed": [], "back": [], "former": bool(manifest)}
     if not manifest:
-        return result | {"manifest": manifest_of(dest)}
+        nothing = {"changed": False, "missing": [], "removed": [], "back": [], "former": False}
+        return nothing | {"manifest": manifest_of(dest)}
     unneeded, text = left_out_of(former), (former / MANIFEST).read_bytes()
-    files = {name: entry for name, entry in manifest["files"].items() if name not in unneeded}
-    differing = faults(dest, files)
-    names, extra = sorted(differing.keys() & files.keys()), sorted(differing.keys() - files.keys())
+    difference = compare(dest, manifest["files"], unneeded, text)
+    names = difference["missing"]
     for name in names:
-        if fault := fault_of(former, name, files[name]):
+        if fault := fault_of(former, name, manifest["files"][name]):
             raise BundleError(
                 f"{former}/{name} {fault}; deploy from the former bundle, or leave etcd and mongod as they are with "
                 "-e judge_rollback_programs=false"
             )
-    manifest_path = dest / MANIFEST
-    changed = bool(differing) or not manifest_path.is_file() or manifest_path.read_bytes() != text
-    if changed and not check:
-        shutil.rmtree(staging, ignore_errors=True)
-        staging.mkdir(mode=0o700, parents=True)
+
+    def fill(staging: Path) -> None:
         for name in names:
             (staging / name).parent.mkdir(mode=0o755, parents=True, exist_ok=True)
             _linked(str(former / name), str(staging / name))
-        settle(dest, staging, names, extra)
-        put(dest / LEFT_OUT, json.dumps(sorted(unneeded)).encode(), 0o644)
-        put(manifest_path, text, 0o644)
-    return result | {"changed": changed, "removed": extra, "back": names, "manifest": manifest}
+
+    if difference["changed"] and not check:
+        settle(dest, difference, unneeded, text, fill)
+    return difference | {"missing": [], "back": names, "former": True, "manifest": manifest}
 
 
 def _linked(source: str, target: str) -> None:

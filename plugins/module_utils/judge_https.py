@@ -51,12 +51,8 @@ def ask(certificate: str, name: str, port: int, ca: str = "") -> None:
     context.check_hostname = bool(name)
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
     try:
-        plain = socket.create_connection(("127.0.0.1", port), timeout=10)
-        try:
-            secured = context.wrap_socket(plain, server_hostname=name or None)
-        except BaseException:
-            plain.close()
-            raise
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as plain:
+            secured = context.wrap_socket(plain, server_hostname=name or None)  # which takes the socket from `plain`
         connection.sock = secured
         served = ssl.DER_cert_to_PEM_cert(secured.getpeercert(binary_form=True) or b"")
         if _plain(served) != _plain(_blocks(certificate)[0]):
@@ -95,7 +91,6 @@ def _text(path: str, kind: str, variable: str) -> str:
 
 
 def _blocks(certificate: str) -> list[str]:
-    """The certificates in a file; HttpsError if there are none."""
     blocks = _BLOCK.findall(_text(certificate, "the certificate", "judge_gateway_certificate"))
     if not blocks:
         raise HttpsError(
@@ -118,7 +113,6 @@ def _client(blocks: list[str], ca: str = "") -> ssl.SSLContext:
 
 
 def _server(certificate: str, key: str) -> ssl.SSLContext:
-    """A server with these files, as nginx would be."""
     text = _text(key, "the key", "judge_gateway_certificate_key")
     if "ENCRYPTED" in text:
         raise HttpsError(f"{key}: the key is encrypted, so nginx cannot start by itself; store it without a passphrase")

@@ -79,7 +79,6 @@ def drifted(dest: str, text: str, record: Path = REFUSED) -> Values:
 
 
 def put_back(dest: str, text: str, record: Path = REFUSED) -> None:
-    """Set what has drifted."""
     for path, value in drifted(dest, text, record).items():
         with contextlib.suppress(OSError):  # a container may not; it is noted
             Path(path).write_text(value, encoding="utf-8")
@@ -88,15 +87,17 @@ def put_back(dest: str, text: str, record: Path = REFUSED) -> None:
 
 def note_refused(dest: str, text: str, record: Path = REFUSED) -> None:
     """Note what the kernel did not take of a file that was just applied, so that it is no drift."""
-    known, refused = _read(record), {path: has(path) or "" for path in _otherwise(text)}
-    if known.get(dest, {}) != refused:
-        _write(record, known | {dest: refused})
+    recorded, refused = _read(record), {path: has(path) or "" for path in _otherwise(text)}
+    if recorded.get(dest, {}) != refused:
+        _write(record, recorded | {dest: refused})
 
 
 def _otherwise(text: str) -> Values:
-    """What a file sets and the kernel has otherwise."""
-    found = {path: (value, has(path)) for path, value in set_by(text).items()}
-    return {path: value for path, (value, now) in found.items() if now is not None and now.split() != value.split()}
+    return {
+        path: value
+        for path, value in set_by(text).items()
+        if (now := has(path)) is not None and now.split() != value.split()
+    }
 
 
 def _read(record: Path) -> dict[str, Values]:

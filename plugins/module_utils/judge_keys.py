@@ -70,7 +70,6 @@ def ids(owner: str, group: str | None) -> tuple[int, int]:
 
 
 def settle(path: Path, uid: int, gid: int, mode: int, *, write: bool) -> bool:
-    """Give a file its owner and mode; True when it had others."""
     state = path.stat()
     differs = (state.st_uid, state.st_gid, state.st_mode & 0o7777) != (uid, gid, mode)
     if differs and write:
@@ -98,7 +97,6 @@ def install(key: Path, certificate: Path, text: str) -> None:
 
 
 def read(path: Path) -> str:
-    """A certificate file's text; empty when there is none that could be a certificate."""
     try:
         return path.read_text(encoding="ascii")
     except (FileNotFoundError, UnicodeDecodeError):

@@ -6,9 +6,12 @@ Used by judge_service, which runs under the release's Python: that is where the 
 from __future__ import annotations
 
 import http.client
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from .judge_systemd import POLL
 
 ETC = Path("/etc/judge")
 _SERVING = {"PRIMARY", "SECONDARY"}
@@ -19,7 +22,6 @@ class UnwellError(Exception):
 
 
 def majority(voters: int) -> int:
-    """The number of voters, of so many, that decides."""
     return voters // 2 + 1
 
 
@@ -38,6 +40,10 @@ def may_stop(mine: str, healthy: set[str], voters: set[str]) -> str:
     return f"only {len(healthy_peers)} of {len(voters)} voters would be left ({down} is down); bring that back first"
 
 
+# Each has `well` and `all_well`, a sentence when this host's member, or every member, is well, else UnwellError; and
+# `may_stop`, the reason why the cluster cannot do without this member now, or an empty text.
+
+
 class EtcdHealth:
     """etcd, as the members themselves and a linearizable read say."""
 
@@ -47,7 +53,6 @@ class EtcdHealth:
         self.config = config.load(config.EtcdConfig, ETC / "etcd.yml")
 
     def _states(self) -> tuple[set[str], set[str]]:
-        """(healthy voters, voters) by name."""
         from judge.config import EtcdClient  # noqa: PLC0415
         from judge.etcd.client import Etcd  # noqa: PLC0415
 
@@ -60,14 +65,12 @@ class EtcdHealth:
         return healthy, voters
 
     def well(self) -> str:
-        """A sentence when this host's member is a healthy voter; UnwellError otherwise."""
         healthy, voters = self._states()
         if self.config.name not in healthy:
             raise UnwellError(f"etcd member {self.config.name} is no healthy voter yet")
         return f"etcd: {len(healthy)} of {len(voters)} voters are healthy"
 
     def all_well(self) -> str:
-        """A sentence when every listed member is a healthy voter."""
         healthy, _ = self._states()
         missing = {peer.name for peer in self.config.cluster.members} - healthy
         if missing:
@@ -75,13 +78,10 @@ class EtcdHealth:
         return f"etcd: all {len(healthy)} members are healthy"
 
     def may_stop(self) -> str:
-        """The reason why stopping this member would lose the quorum, or an empty text."""
         return may_stop(self.config.name, *self._states())
 
 
 class MongodbHealth:
-    """The replica set, as its primary sees it."""
-
     def __init__(self) -> None:
         from judge import config  # noqa: PLC0415
 
@@ -106,14 +106,12 @@ class MongodbHealth:
         return {name for name, state in states.items() if state in _SERVING}, voters
 
     def well(self) -> str:
-        """A sentence when there is a primary and this member follows it or is it."""
         healthy, voters = self._states()
         if self.address not in healthy:
             raise UnwellError(f"MongoDB member {self.address} is not in sync yet")
         return f"MongoDB: {len(healthy)} members are in sync, {len(voters)} vote"
 
     def all_well(self) -> str:
-        """A sentence when every seed of the configuration is in sync, and all vote that can."""
         healthy, voters = self._states()
         seeds = set(self.client.seeds)
         if seeds - healthy:
@@ -124,13 +122,10 @@ class MongodbHealth:
         return f"MongoDB: all {len(healthy)} members are in sync, {len(voters)} vote"
 
     def may_stop(self) -> str:
-        """The reason why stopping this member would lose the majority, or an empty text."""
         return may_stop(self.address, *self._states())
 
 
 class JudicatorHealth:
-    """The judicators, as they are registered in etcd."""
-
     def __init__(self) -> None:
         from judge import config  # noqa: PLC0415
 
@@ -144,7 +139,6 @@ class JudicatorHealth:
             return {entry.name for entry in judicators(etcd)}
 
     def well(self) -> str:
-        """A sentence when this judicator is registered."""
         names = self._registered()
         if self.config.name not in names:
             raise UnwellError(f"judicator {self.config.name} is not registered in etcd yet")
@@ -180,21 +174,18 @@ class GatewayHealth:
             connection.close()
 
     def well(self) -> str:
-        """A sentence when it answers."""
         status, _ = self._ask("/api/v1/alive")
         if status != 200:
             raise UnwellError(f"the gateway answers {status}")
         return f"the gateway answers on {self.listen}"
 
     def all_well(self) -> str:
-        """A sentence when it finds the whole cluster healthy."""
         status, text = self._ask("/api/v1/health")
         if status != 200:
             raise UnwellError(f"the gateway finds the cluster unhealthy: {text.strip()}")
         return "the cluster is healthy"
 
     def may_stop(self) -> str:
-        """Gateways keep nothing; clients try another."""
         return ""
 
 
@@ -202,13 +193,11 @@ class SilentHealth:
     """A service whose own word (READY, WATCHDOG) is all there is to ask on its host."""
 
     def well(self) -> str:
-        """Its unit is active, which the caller has seen."""
         return "it says that it is ready"
 
     all_well = well
 
     def may_stop(self) -> str:
-        """Its work goes elsewhere."""
         return ""
 
 
@@ -221,13 +210,11 @@ class BootHealth:
         self.services = [service.name for service in config.load(config.BootConfig, ETC / "boot.yml").services]
 
     def well(self) -> str:
-        """Its unit is active, which the caller has seen."""
         return f"boot keeps {', '.join(self.services)} running"
 
     all_well = well
 
     def may_stop(self) -> str:
-        """The reason why one of this host's services cannot be missed now, or an empty text."""
         reasons = (health_of(name).may_stop() for name in self.services)
         return next((reason for reason in reasons if reason), "")
 
@@ -244,3 +231,20 @@ HEALTH: dict[str, Callable[[], Any]] = {
 def health_of(service: str) -> Any:
     """The object that checks a service's health; ConfigError when the host's config cannot be read."""
     return HEALTH.get(service, SilentHealth)()
+
+
+def wait_may_stop(service: str, deadline: float, *, unsure: bool = False) -> str:
+    """Wait until the cluster can do without a service of this host; the reason why it cannot, once time is over.
+
+    `unsure`: a service that cannot be asked counts as one that may stop.
+    """
+    from judge.common.errors import JudgeError  # noqa: PLC0415
+
+    while True:
+        try:
+            reason = str(health_of(service).may_stop())
+        except (UnwellError, JudgeError) as exc:
+            reason = "" if unsure else str(exc)
+        if not reason or time.monotonic() > deadline:
+            return reason
+        time.sleep(POLL)

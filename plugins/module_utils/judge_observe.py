@@ -10,8 +10,8 @@ import platform
 import re
 import socket
 import subprocess
-import threading
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,12 @@ _LISTEN = "0A"
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 _CONTROLLERS = {"memory", "pids", "cpu"}  # the sandbox bounds runs with these
 _PATIENCE = 3.0  # seconds; the kernel repeats a lost request after one
-# Errors of a try that nobody has answered: a firewall that drops, or one that says so, or no way there.
 LISTENER = "judge-precheck"  # the process that judge_precheck_listen starts
+# Errors of a try that nobody has answered: a firewall that drops, or one that says so, or no way there.
 _NO_WAY = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EACCES, errno.EPERM)
 
 
 def os_release(text: str) -> dict[str, str]:
-    """`id` and `codename` out of /etc/os-release."""
     fields = dict(re.findall(r"^(ID|VERSION_CODENAME)=\"?([^\"\n]*)\"?$", text, re.MULTILINE))
     return {"id": fields.get("ID", ""), "codename": fields.get("VERSION_CODENAME", "")}
 
@@ -146,33 +145,17 @@ def mongodb_data(path: Path) -> dict[str, Any]:
 def mongod_version(config: str) -> str:
     """`6.0.5`: of the program that this config of the service mongodb names; empty where there is none."""
     match = re.search(r"^binary: *\"?([^\"\n]+?)\"? *$", config, re.MULTILINE)
-    if not match:
-        return ""
-    try:
-        done = subprocess.run([match[1], "--version"], capture_output=True, text=True, check=False, timeout=30)
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    version = re.search(r"db version v([\d.]+)", done.stdout)
+    version = re.search(r"db version v([\d.]+)", _output(match[1], "--version")) if match else None
     return version[1] if version else ""
 
 
 def architecture() -> str:
-    """Debian's name of this machine's architecture."""
-    try:
-        return subprocess.run(
-            ["dpkg", "--print-architecture"], capture_output=True, text=True, check=True
-        ).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return _MACHINES.get(platform.machine(), platform.machine())
+    return _output("dpkg", "--print-architecture").strip() or _MACHINES.get(platform.machine(), platform.machine())
 
 
 def python_version(program: str = "/usr/bin/python3") -> str:
     """`3.13`: of the interpreter that releases are made with, whichever runs this; empty when there is none."""
-    command = [program, "-Ic", "import sys; print('%d.%d' % sys.version_info[:2])"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        return ""
+    return _output(program, "-Ic", "import sys; print('%d.%d' % sys.version_info[:2])").strip()
 
 
 def processor_flags(text: str) -> set[str]:
@@ -209,25 +192,25 @@ def reached(peers: Iterable[tuple[str, int]], patience: float = _PATIENCE) -> di
 
     A refused connection is what a firewall says, or a host where nobody listens. All are asked at once.
     """
-    failures: dict[str, list[str]] = {"unreachable": [], "refused": []}
 
-    def ask(host: str, port: int) -> None:
+    def failure(peer: tuple[str, int]) -> str:
         try:
-            socket.create_connection((host, port), timeout=patience).close()
+            socket.create_connection(peer, timeout=patience).close()
         except TimeoutError:
-            failures["unreachable"].append(f"{host}:{port}")
+            return "unreachable"
         except ConnectionRefusedError:
-            failures["refused"].append(f"{host}:{port}")
+            return "refused"
         except OSError as exc:
-            if exc.errno in _NO_WAY:
-                failures["unreachable"].append(f"{host}:{port}")
+            return "unreachable" if exc.errno in _NO_WAY else ""
+        return ""
 
-    asking = [threading.Thread(target=ask, args=peer) for peer in peers]
-    for thread in asking:
-        thread.start()
-    for thread in asking:
-        thread.join()
-    return {kind: sorted(names) for kind, names in failures.items()}
+    addresses = list(peers)
+    with ThreadPoolExecutor(len(addresses) or 1) as pool:
+        failures = list(zip(addresses, pool.map(failure, addresses), strict=True))
+    return {
+        kind: sorted(f"{host}:{port}" for (host, port), failed in failures if failed == kind)
+        for kind in ("unreachable", "refused")
+    }
 
 
 def newer_kernel(running: str, files: Iterable[str]) -> str:
@@ -247,7 +230,6 @@ def newer_kernel(running: str, files: Iterable[str]) -> str:
 
 
 def foreign_sites(nginx: Path) -> list[str]:
-    """Sites of nginx that are neither Debian's example nor ours."""
     files = [*nginx.glob("sites-enabled/*"), *nginx.glob("conf.d/*.conf")]
     return sorted(str(file) for file in files if file.name != "default" and not file.name.startswith("judge"))
 
@@ -293,11 +275,9 @@ def observe(
     peers: list[str],
     https: dict[str, str],
 ) -> dict[str, Any]:
-    """Everything that a precheck wants to know of this host."""
-    system = Path("/etc/os-release")
     endpoints = [(host.strip("[]"), int(port)) for host, _, port in (peer.rpartition(":") for peer in peers)]
     return {
-        "os": os_release(system.read_text(encoding="utf-8") if system.is_file() else ""),
+        "os": os_release(_text("/etc/os-release")),
         "architecture": architecture(),
         "python": python_version(),
         "systemd": Path("/run/systemd/system").is_dir(),

@@ -7,7 +7,7 @@ import json
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .judge_lock import RECORDS
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 _PROPERTIES = (
     "LoadState", "ActiveState", "SubState", "Result", "InvocationID", "NeedDaemonReload", "FragmentPath",
-    "DropInPaths", "ExecMainStartTimestampMonotonic", "ConditionResult", "StatusText", "UnitFileState",
+    "DropInPaths", "ExecMainStartTimestampMonotonic", "ConditionResult", "ConditionTimestampMonotonic", "StatusText",
+    "UnitFileState",
 )  # fmt: skip
 POLL = 0.2
 _LOOKS = 10
@@ -48,7 +49,6 @@ class SystemdUnit:
         self.look()
 
     def look(self) -> dict[str, str]:
-        """Ask systemd again."""
         command = ["systemctl", "show", self.name, "--property", ",".join(_PROPERTIES)]
         for _ in range(_LOOKS):
             _, out, _ = self.module.run_command(command, check_rc=True)
@@ -61,7 +61,6 @@ class SystemdUnit:
 
     @property
     def missing(self) -> bool:
-        """Return whether systemd knows no such unit."""
         return self.shown["LoadState"] == "not-found"
 
     @property
@@ -71,18 +70,13 @@ class SystemdUnit:
 
     @property
     def running(self) -> bool:
-        """Return whether it is active or on its way."""
         return self.active or self.shown["ActiveState"] == "activating"
 
     @property
     def unwanted_here(self) -> bool:
         """Return whether its own conditions keep it from starting on this machine (a container, say)."""
-        return not self.running and self.shown["ConditionResult"] == "no" and self._ran_before()
-
-    def _ran_before(self) -> bool:
-        command = ["systemctl", "show", self.name, "--property", "ConditionTimestampMonotonic", "--value"]
-        _, out, _ = self.module.run_command(command, check_rc=True)
-        return out.strip() not in {"", "0"}
+        tried = self.shown["ConditionTimestampMonotonic"] not in {"", "0"}
+        return not self.running and self.shown["ConditionResult"] == "no" and tried
 
     def _all_files(self) -> list[Path]:
         drop_ins = self.shown["DropInPaths"].split()
@@ -90,11 +84,9 @@ class SystemdUnit:
         return sorted({Path(path) for path in [*self.files, *unit_files]})
 
     def uses(self, paths: list[str]) -> set[str]:
-        """Those of the paths that it is started with."""
         return set(paths) & {str(path) for path in [*self._all_files(), *filter(None, [self.program])]}
 
     def digest(self) -> str:
-        """A digest of everything that it is started with."""
         digest = hashlib.sha256()
         for path in self._all_files():
             digest.update(f"{path}\0{os.path.realpath(path)}\0".encode())
@@ -107,7 +99,6 @@ class SystemdUnit:
         return digest.hexdigest()
 
     def outdated(self) -> bool:
-        """Return whether it runs with other files than there are now."""
         if not self.running:
             return False
         try:
@@ -125,7 +116,6 @@ class SystemdUnit:
         return any(time.time() - path.lstat().st_mtime < age for path in self._all_files() if os.path.lexists(path))
 
     def remember(self) -> None:
-        """Note that what runs now has the files that there are now."""
         entry = {"invocation": self.look()["InvocationID"], "digest": self.digest()}
         RECORDS.mkdir(mode=0o755, exist_ok=True)
         temporary = self.record.with_suffix(".tmp")
@@ -147,7 +137,3 @@ class SystemdUnit:
         _, out, _ = self.module.run_command(command)
         lines = [line.strip() for line in out.splitlines() if line.strip()]
         return f"; its last words: {' | '.join(lines)}" if lines else ""
-
-    def facts(self) -> dict[str, Any]:
-        """The facts that a play may want to show of it."""
-        return {"unit": self.name, "state": self.shown["ActiveState"], "status": self.shown["StatusText"]}

@@ -4,19 +4,16 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-import shutil
 import tarfile
 from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.judge_files import MANIFEST, BundleError, blocks, faults, mode_of, parse_manifest
-from ..module_utils.judge_former import LEFT_OUT, come_back, keep, left_out_of
+from ..module_utils.judge_files import MANIFEST, BundleError, blocks, mode_of, parse_manifest
+from ..module_utils.judge_former import come_back, compare, keep, settle
 from ..module_utils.judge_lock import UMASK
-from ..module_utils.judge_writing import put
 
 DOCUMENTATION = r"""
 module: judge_bundle_sync
@@ -75,19 +72,7 @@ def unpack(archive: Path, staging: Path, files: dict[str, Any], names: list[str]
         raise BundleError(f"the archive lacks {min(remaining)}, nothing was installed; run the playbook again")
 
 
-def settle(dest: Path, staging: Path, names: list[str], extra: list[str]) -> None:
-    """Move verified files to their places, remove what does not belong there."""
-    for name in extra:
-        (dest / name).unlink()
-    for name in names:
-        target = dest / name
-        target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        (staging / name).replace(target)
-    shutil.rmtree(staging)
-
-
 def main() -> None:
-    """Entry point of the module; the action plugin of the same name calls it."""
     module = AnsibleModule(
         {
             "src": {"type": "path"},
@@ -101,42 +86,26 @@ def main() -> None:
         supports_check_mode=True,
     )
     os.umask(UMASK)
-    dest, text = Path(module.params["dest"]), module.params["manifest"]
-    staging = dest.with_name(f".{dest.name}.new")
+    params, dest, text = module.params, Path(module.params["dest"]), module.params["manifest"]
+    unneeded = set(params["left_out"])
     try:
-        if module.params["state"] == "kept":
+        if params["state"] == "kept":
             module.exit_json(changed=keep(dest, text, check=module.check_mode), alone=True)
-        if module.params["state"] == "back":
-            differing = come_back(dest, module.params["version"], staging, settle, check=module.check_mode)
-            if differing["manifest"]:
-                module.exit_json(**differing, alone=True)
-        manifest = parse_manifest(text, f"{module.params['src']}/{MANIFEST}")
+        if params["state"] == "back":
+            former = come_back(dest, params["version"], check=module.check_mode)
+            if former["manifest"]:
+                module.exit_json(**former, alone=True)
+        manifest = parse_manifest(text, f"{params['src']}/{MANIFEST}")
         files = manifest["files"]
-        unneeded = set(module.params["left_out"])
-        differing = faults(dest, {name: entry for name, entry in files.items() if name not in unneeded})
-        missing = sorted(name for name in differing if name in files.keys() - unneeded)
-        extra = sorted(differing.keys() - set(missing))
-        manifest_path = dest / MANIFEST
-        changed = bool(differing) or not manifest_path.is_file() or manifest_path.read_text(encoding="utf-8") != text
-        changed = changed or left_out_of(dest) != unneeded
-        result = {"changed": changed, "missing": missing, "removed": extra, "manifest": manifest}
-        if module.params["archive"] and not module.check_mode:
-            shutil.rmtree(staging, ignore_errors=True)
-            staging.mkdir(mode=0o700, parents=True)
-            for name in missing:  # anything that hides a file's place, such as a link, goes first
-                if (dest / name).is_symlink():
-                    (dest / name).unlink()
-            unpack(Path(module.params["archive"]), staging, files, missing)
-            dest.mkdir(mode=0o755, parents=True, exist_ok=True)
-            settle(dest, staging, missing, extra)
-            put(dest / LEFT_OUT, json.dumps(sorted(unneeded)).encode(), 0o644)
-            put(manifest_path, text.encode(), 0o644)
+        difference = compare(dest, files, unneeded, text.encode())
+        if params["archive"] and not module.check_mode:
+            archive, missing = Path(params["archive"]), difference["missing"]
+            settle(dest, difference, unneeded, text.encode(), lambda staging: unpack(archive, staging, files, missing))
     except BundleError as exc:
-        shutil.rmtree(staging, ignore_errors=True)
         module.fail_json(msg=str(exc))
     except OSError as exc:
         module.fail_json(msg=f"{exc.filename or dest}: {exc.strerror}; free space or make it writable for root")
-    module.exit_json(**result)
+    module.exit_json(**difference, manifest=manifest)
 
 
 if __name__ == "__main__":

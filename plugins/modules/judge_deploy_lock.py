@@ -34,11 +34,6 @@ options:
 author: [Judge]
 """
 
-EXAMPLES = r"""
-- name: The lock is taken
-  judge_deploy_lock: {path: /var/lib/judge-deploy.lock, state: taken}
-"""
-
 RETURN = r"""
 held: {description: "Another run that has it: C(who), C(verb), C(age) in seconds.", type: dict, returned: success}
 """
@@ -74,7 +69,6 @@ def act(path: Path, state: str, record: dict[str, Any], over: str | None, now: f
 
 
 def main() -> None:
-    """Entry point of the module; the action plugin of the same name calls it."""
     module = AnsibleModule(
         {
             "path": {"type": "path", "required": True},

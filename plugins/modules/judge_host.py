@@ -26,20 +26,12 @@ options:
 author: [judge]
 """
 
-EXAMPLES = r"""
-- name: The host's services have stopped
-  judge_host:
-    state: stopped
-    gate: true
-  vars:
-    ansible_python_interpreter: /opt/judge/current/bin/python
-"""
-
 RETURN = r"""
-told: {description: One sentence for people., type: str, returned: success}
+sentence: {description: One sentence for people., type: str, returned: success}
 running: {description: Whether the host's services ran before., type: bool, returned: success}
 """
 
+import contextlib
 import re
 import time
 from typing import Any
@@ -63,17 +55,15 @@ def in_hand(status: str) -> int | None:
 
 
 class HostUnits:
-    """The host's units, and what is done to all of them."""
-
     def __init__(self, module: AnsibleModule) -> None:
-        """Ask systemd once."""
         self.module = module
         self.boot = SystemdUnit(module, BOOT, [])
         self.executor = SystemdUnit(module, EXECUTOR, [])
         self.patience = float(module.params["patience"])
 
+    # Each of these returns whether anything was done, and what there is to say; UnitError.
+
     def spare(self) -> tuple[bool, str]:
-        """(False, as nothing is done; what there is to say). UnitError when the cluster cannot do without the host."""
         if not self.boot.running:
             return False, "its services are stopped"
         if not self.module.check_mode:
@@ -81,7 +71,6 @@ class HostUnits:
         return False, "the cluster can do without it"
 
     def bring_to_rest(self) -> tuple[bool, str]:
-        """(whether anything was done, what there is to say)."""
         if not self.executor.active:
             return False, "no executor runs here"
         tasks = in_hand(self.executor.shown["StatusText"])
@@ -105,7 +94,6 @@ class HostUnits:
         self.module.run_command(["systemctl", "kill", "--kill-whom=main", f"--signal={name}", EXECUTOR], check_rc=True)
 
     def stop(self) -> tuple[bool, str]:
-        """(whether anything was done, what there is to say)."""
         if self.boot.missing:
             return False, "nothing of judge is installed here"
         enabled = self.boot.shown["UnitFileState"] == "enabled"
@@ -134,21 +122,10 @@ class HostUnits:
 
     def _gate(self) -> None:
         """Until the cluster can do without this host; UnitError when it cannot."""
-        from judge.common.errors import JudgeError  # noqa: PLC0415 - only the release's Python has it
+        from ..module_utils.judge_members import wait_may_stop  # noqa: PLC0415 - only the release's Python has it
 
-        from ..module_utils.judge_members import UnwellError, health_of  # noqa: PLC0415
-
-        end = time.monotonic() + self.patience
-        while True:
-            try:
-                reason = health_of("boot").may_stop()
-            except (UnwellError, JudgeError) as exc:
-                reason = str(exc)
-            if not reason:
-                return
-            if time.monotonic() > end:
-                raise UnitError(f"this host was not stopped, its services run on: {reason}")
-            time.sleep(POLL)
+        if reason := wait_may_stop("boot", time.monotonic() + self.patience):
+            raise UnitError(f"this host was not stopped, its services run on: {reason}")
 
     def _wait_stopped(self) -> None:
         end = time.monotonic() + _STOPPED
@@ -164,7 +141,6 @@ class HostUnits:
         return [line.split()[0] for line in out.splitlines() if line.split()]
 
     def start(self) -> tuple[bool, str]:
-        """(whether anything was done, what there is to say)."""
         if self.boot.missing:
             raise UnitError("nothing of judge is installed here; run site.yml")
         enabled = self.boot.shown["UnitFileState"] == "enabled"
@@ -192,15 +168,13 @@ class HostUnits:
         return True
 
     def act(self) -> dict[str, Any]:
-        """The module's result; UnitError."""
         deeds = {"spared": self.spare, "rested": self.bring_to_rest, "stopped": self.stop, "started": self.start}
         running = self.boot.running
         changed, sentence = deeds[self.module.params["state"]]()
-        return {"changed": changed, "told": sentence, "running": running}
+        return {"changed": changed, "sentence": sentence, "running": running}
 
 
 def main() -> None:
-    """Module entry point."""
     module = AnsibleModule(
         {
             "state": {"type": "str", "required": True, "choices": ["spared", "rested", "stopped", "started"]},
@@ -211,9 +185,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     try:
-        if module.check_mode:
-            module.exit_json(**HostUnits(module).act())
-        with one_at_a_time():
+        with contextlib.nullcontext() if module.check_mode else one_at_a_time():
             module.exit_json(**HostUnits(module).act())
     except (UnitError, LockedError) as exc:
         module.fail_json(msg=str(exc))

@@ -30,7 +30,6 @@ from ..module_utils.judge_https import HttpsError, ask, verdict
 
 
 def main() -> None:
-    """Module entry point."""
     module = AnsibleModule(
         {
             "certificate": {"type": "path", "required": True},

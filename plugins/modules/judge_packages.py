@@ -50,12 +50,6 @@ options:
 author: [Judge]
 """
 
-EXAMPLES = r"""
-- name: What mongod links against is installed
-  judge_packages:
-    name: [libcurl4t64|libcurl4]
-"""
-
 RETURN = r"""
 installed: {description: "Packages that were (or, in check mode, would be) installed.", type: list, returned: always}
 masked: {description: Units that were masked., type: list, returned: always}
@@ -93,7 +87,6 @@ def bring_back(apt: HostApt, versions: list[str]) -> None:
 
 
 def main() -> None:
-    """Entry point of the module."""
     names = {"type": "list", "elements": "str"}
     module = AnsibleModule(
         {

@@ -93,7 +93,6 @@ def keys(module: AnsibleModule, directory: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Entry point of the module; the action plugin of the same name calls it, with certificates the second time."""
     text = {"type": "str"}
     module = AnsibleModule(
         {

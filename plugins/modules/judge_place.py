@@ -85,7 +85,6 @@ def owner_ids(item: dict[str, Any]) -> tuple[int, int]:
 
 
 def attributes_differ(status: os.stat_result, item: dict[str, Any]) -> bool:
-    """Return whether owner, group or mode are others than they should be."""
     return (status.st_uid, status.st_gid) != owner_ids(item) or stat.S_IMODE(status.st_mode) != int(item["mode"], 8)
 
 
@@ -98,13 +97,10 @@ def looked_at(path: Path) -> os.stat_result | None:
 
 
 def note_path(command: str) -> Path:
-    """The place where it is noted that a command is due."""
     return RECORDS / f"then-{hashlib.sha256(command.encode()).hexdigest()[:16]}"
 
 
 class Placer:
-    """Decides and does; `write` false only decides."""
-
     def __init__(self, module: AnsibleModule, *, write: bool, show: bool) -> None:
         """`show`: collect differences of files that are no secrets."""
         self.module, self.write, self.show = module, write, show
@@ -113,7 +109,6 @@ class Placer:
         self.diffs: list[dict[str, str]] = []
 
     def users(self, names: list[str]) -> None:
-        """Make the missing ones."""
         for name in names:
             try:
                 pwd.getpwnam(name)
@@ -138,7 +133,6 @@ class Placer:
             raise PlaceError(f"{sentence}: {reason}")
 
     def place(self, item: dict[str, Any]) -> None:
-        """Bring one item about."""
         path, follow_up = Path(item["dest"]), item["then"]
         note = note_path(follow_up)
         if follow_up and follow_up not in self.due and note.exists():
@@ -158,7 +152,6 @@ class Placer:
             getattr(self, f"_{item['state']}")(path, status, item, write=True)
 
     def finish(self) -> None:
-        """Run what is due after the items."""
         for command in self.due if self.write else []:
             self._run(shlex.split(command), f"`{command}` failed")
             note_path(command).unlink(missing_ok=True)
@@ -254,7 +247,6 @@ class Placer:
 
 
 def main() -> None:
-    """Module entry point; the action plugin of the same name calls it."""
     text = {"type": "str", "default": ""}
     module = AnsibleModule(
         {

@@ -38,7 +38,6 @@ broken: {description: Why the host cannot be looked at., type: str, returned: wh
 
 
 def main() -> None:
-    """Entry point of the module; the action plugin of the same name adds the clock."""
     module = AnsibleModule(
         {
             "address": {"type": "str", "default": ""},

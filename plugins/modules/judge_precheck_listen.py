@@ -38,7 +38,6 @@ DEPLOYED = Path("/opt/judge/current")
 
 
 def opened(ports: list[int]) -> dict[int, socket.socket]:
-    """A listening socket for each port that nobody has."""
     listeners = {}
     for port in ports:
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -54,7 +53,6 @@ def opened(ports: list[int]) -> dict[int, socket.socket]:
 
 
 def accept(listeners: list[socket.socket], seconds: int) -> None:
-    """Accept and close every connection until the time is over."""
     end = time.monotonic() + seconds
     while (remaining := end - time.monotonic()) > 0:
         for listener in select.select(listeners, [], [], remaining)[0]:
@@ -101,7 +99,6 @@ def stop(pid: int) -> None:
 
 
 def main() -> None:
-    """Module entry point."""
     module = AnsibleModule(
         {
             "ports": {"type": "list", "elements": "int", "default": []},

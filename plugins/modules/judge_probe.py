@@ -131,7 +131,6 @@ def nobody_else(ask: Ask) -> bool:
 
 
 def asking(server: str, token: str, deadline: float) -> Ask:
-    """The function that calls the API, and calls again while the cluster cannot answer."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     def ask(method: str, path: str, body: dict[str, Any] | None) -> dict[str, Any]:
@@ -158,7 +157,6 @@ def asking(server: str, token: str, deadline: float) -> Ask:
 
 
 def main() -> None:
-    """Module entry point."""
     text = {"type": "str", "required": True}
     module = AnsibleModule(
         {

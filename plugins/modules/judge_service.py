@@ -44,15 +44,6 @@ options:
 author: [judge]
 """
 
-EXAMPLES = r"""
-- name: The etcd member runs with its current config
-  judge_service:
-    names: [etcd]
-    timeout: 180
-  vars:
-    ansible_python_interpreter: /opt/judge/current/bin/python
-"""
-
 RETURN = r"""
 restarted:
   description: Services that were (or, in check mode, would be) restarted or tried again.
@@ -69,7 +60,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.judge_members import UnwellError, health_of
+from ..module_utils.judge_members import UnwellError, health_of, wait_may_stop
 from ..module_utils.judge_systemd import POLL, SystemdUnit, UnitError
 
 ETC = Path("/etc/judge")
@@ -107,8 +98,6 @@ def program_of(name: str) -> str:
 
 
 class HostService:
-    """A service: its unit, and what boot says of it."""
-
     def __init__(self, module: AnsibleModule, name: str) -> None:
         """Nothing is waited for yet; its time to become well begins now."""
         self.name = name
@@ -178,50 +167,24 @@ class HostService:
                 raise UnitError(msg)
             time.sleep(POLL)
 
-    def wait_may_stop(self, health: Any) -> None:
-        """The gate before a restart: until the others can do without this one; UnitError when they cannot."""
-        from judge.common.errors import JudgeError  # noqa: PLC0415
-
-        while True:
-            try:
-                reason = health.may_stop()
-            except (UnwellError, JudgeError) as exc:
-                reason = str(exc)
-            if not reason:
-                return
-            if self.late():
-                raise UnitError(f"{self.unit.name} was not restarted, it still runs with its old config: {reason}")
-            time.sleep(POLL)
-
     def spare(self, *, unsure: bool) -> None:
         """Until the others could do without it; UnitError when they cannot, before anything has been changed."""
-        from judge.common.errors import JudgeError  # noqa: PLC0415
-
         if not (ETC / f"{self.name}.yml").exists():
             return  # a host that is still to be deployed
-        while True:
-            try:
-                reason = health_of(self.name).may_stop()
-            except (UnwellError, JudgeError) as exc:
-                reason = "" if unsure else str(exc)
-            if not reason:
-                return
-            if self.late():
-                raise UnitError(f"{self.unit.name} could not be restarted, so nothing was changed: {reason}")
-            time.sleep(POLL)
+        if reason := wait_may_stop(self.name, self.deadline, unsure=unsure):
+            raise UnitError(f"{self.unit.name} could not be restarted, so nothing was changed: {reason}")
 
     def late(self) -> bool:
-        """Return whether there is no more time to wait."""
         return time.monotonic() > self.deadline
 
-    def restart(self, health: Any) -> None:
-        """Between the gates."""
+    def restart(self) -> None:
+        """When boot has the new config and the others can do without this one; UnitError when they cannot."""
         self.wait_taken_over()
-        self.wait_may_stop(health)
+        if reason := wait_may_stop(self.name, self.deadline):
+            raise UnitError(f"{self.unit.name} was not restarted, it still runs with its old config: {reason}")
         self.unit.systemctl("restart")
 
     def foretold(self, changing: list[str]) -> bool:
-        """Return whether a run that changes these paths would restart it."""
         return self.unit.outdated() or (self.unit.running and bool(self.unit.uses(changing)))
 
     def apply(self, *, wait: bool) -> tuple[bool, str]:
@@ -232,7 +195,7 @@ class HostService:
         if outdated or revived or wait:
             health = health_of(self.name)
             if outdated:
-                self.restart(health)
+                self.restart()
             self.wait_running()
             sentence = self.wait_well(health)
         if self.unit.active:
@@ -240,7 +203,6 @@ class HostService:
         return outdated or revived, sentence
 
     def verify(self) -> str:
-        """Its health; UnitError when it is not well or not up to date."""
         health = health_of(self.name)
         self.wait_running()
         sentence = self.wait_well(health)
@@ -250,7 +212,6 @@ class HostService:
 
 
 def warn_of_certificates(module: AnsibleModule) -> None:
-    """A warning for each certificate of this host that ends soon."""
     try:
         from judge.daemon.metrics import expiring  # noqa: PLC0415 - only the release's Python has it, and no older one
     except ImportError:
@@ -260,7 +221,6 @@ def warn_of_certificates(module: AnsibleModule) -> None:
 
 
 def run(module: AnsibleModule) -> dict[str, Any]:
-    """All services in turn; the module's result."""
     mode = module.params["mode"]
     restarted: list[str] = []
     sentences: list[str] = []
@@ -286,7 +246,6 @@ NAMES = ["boot", "etcd", "etcd-proxy", "mongodb", "judicator", "executor", "gate
 
 
 def main() -> None:
-    """Module entry point."""
     module = AnsibleModule(
         argument_spec={
             "names": {"type": "list", "elements": "str", "required": True, "choices": NAMES},
@@ -305,10 +264,10 @@ def main() -> None:
         module.exit_json(changed=bool(due), restarted=due, health=[])
     try:
         from judge.common.errors import JudgeError  # noqa: PLC0415
+
+        module.exit_json(**run(module))
     except ImportError:
         module.fail_json(msg=f"{CURRENT} has no package 'judge'; the role judge_common installs it, run site.yml")
-    try:
-        module.exit_json(**run(module))
     except (UnitError, JudgeError) as exc:
         module.fail_json(msg=str(exc))
 

@@ -29,15 +29,6 @@ options:
 author: [judge]
 """
 
-EXAMPLES = r"""
-- name: Nginx follows its configuration
-  judge_unit:
-    name: nginx.service
-    files: [/etc/nginx/conf.d/judge.conf]
-    how: reload
-    check: nginx -t -q
-"""
-
 RETURN = r"""
 state: {description: systemd's state of the unit., type: str, returned: always}
 """
@@ -48,7 +39,6 @@ from ..module_utils.judge_systemd import SystemdUnit, UnitError
 
 
 def main() -> None:
-    """Module entry point."""
     module = AnsibleModule(
         argument_spec={
             "name": {"type": "str", "required": True},
@@ -83,7 +73,7 @@ def main() -> None:
         changed = outdated or unit.running
     if not module.check_mode and unit.running and mode != "start":
         unit.remember()
-    module.exit_json(changed=changed or switched, **unit.facts())
+    module.exit_json(changed=changed or switched, unit=unit.name, state=unit.shown["ActiveState"])
 
 
 if __name__ == "__main__":

@@ -115,7 +115,6 @@ def looked_at(bundle: Path, version: str, *, packaged: bool) -> dict[str, str]:
 
 
 def main() -> None:
-    """Module entry point."""
     module = AnsibleModule(
         {
             "bundle": {"type": "path", "required": True},
@@ -124,13 +123,13 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    try:
-        from judge.common.errors import JudgeError  # noqa: PLC0415
-    except ImportError:
-        module.fail_json(msg="this host has no release of judge; deploy it from the former bundle with site.yml")
     params = module.params
     try:
+        from judge.common.errors import JudgeError  # noqa: PLC0415
+
         answer = looked_at(Path(params["bundle"]), params["version"], packaged=params["packaged"])
+    except ImportError:
+        module.fail_json(msg="this host has no release of judge; deploy it from the former bundle with site.yml")
     except (WayBackError, BundleError) as exc:
         module.fail_json(msg=f"nothing was changed: {exc}; {_STAY}")
     except JudgeError as exc:

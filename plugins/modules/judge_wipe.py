@@ -15,11 +15,6 @@ options: {}
 author: [judge]
 """
 
-EXAMPLES = r"""
-- name: Nothing of judge is left
-  judge_wipe:
-"""
-
 RETURN = r"""
 removed: {description: Paths that were (or, in check mode, would be) removed., type: list, returned: always}
 packages: {description: Packages likewise., type: list, returned: always}
@@ -145,7 +140,6 @@ def remove(path: Path, mounts: Mapping[Path, bool]) -> None:
 
 
 def found_paths(mounts: Mapping[Path, bool], root: Path = ROOT) -> list[Path]:
-    """Everything of judge's on this host that is no package's and no user's."""
     paths = [root / tree for tree in TREES if tree != LAST and os.path.lexists(root / tree)]
     paths = [path for path in paths if not emptied(path, mounts)]
     paths += sorted(path for pattern in PATTERNS for path in root.glob(pattern))
@@ -189,16 +183,12 @@ def needed(names: list[str]) -> list[str]:
 
 
 def users() -> list[str]:
-    """The users and groups that deployments have made."""
     names = {entry.pw_name for entry in pwd.getpwall()} | {entry.gr_name for entry in grp.getgrall()}
     return [name for name in USERS if name in names]
 
 
 class Wiper:
-    """One host."""
-
     def __init__(self, module: AnsibleModule) -> None:
-        """Look at everything once."""
         self.module = module
         self.mounts = left_alone(mounted(Path("/proc/self/mounts").read_text(encoding="latin-1")))
         self.paths = found_paths(self.mounts)
@@ -210,12 +200,10 @@ class Wiper:
 
     @property
     def changes(self) -> bool:
-        """Return whether there is anything to remove."""
         return bool(self.paths or self.users or self.packages or self.remains)
 
     @property
     def remains(self) -> bool:
-        """Return whether there is data, or the record of packages."""
         return self.last.exists() and not emptied(self.last, self.mounts)
 
     def wipe(self) -> None:
@@ -266,7 +254,6 @@ class Wiper:
 
 
 def main() -> None:
-    """Module entry point."""
     module = AnsibleModule({}, supports_check_mode=True)
     try:
         wiper = Wiper(module)

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from judge.common.pki import authority as ca
-from judge.deploy.bundle import manifest
+from judge.deploy.bundle.__main__ import write_manifest
 from lab.cluster import Lab
 from tests.support.lab import Deployment, bare_hosts, differences, files_below, no_lab
 
@@ -43,7 +43,7 @@ def make_bundle(path: Path) -> None:
     for name in ("debs/etcd-server_3.5.16_amd64.deb", "wheels/judge-0.1.0-py3-none-any.whl", "bin/mongod"):
         (path / name).parent.mkdir(parents=True, exist_ok=True)
         (path / name).write_bytes(name.encode() * 1000)
-    manifest.write(path, {"release": "trixie", "architecture": "amd64", "python": "3.13", "versions": {}})
+    write_manifest(path, {"release": "trixie", "architecture": "amd64", "python": "3.13", "versions": {}})
 
 
 def make_authority(path: Path, *, days: int) -> None:

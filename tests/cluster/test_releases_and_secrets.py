@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from judge.deploy.bundle import manifest
+from judge.deploy.bundle.__main__ import write_manifest
 from judge.deploy.bundle.files import read_manifest
 from tests.cluster.verbs import Verbs
 from tests.support.lab import (
@@ -71,7 +71,7 @@ def newer_bundle(site: Site, of: Path) -> None:
     with (bundle / "bin/mongod").open("ab") as program:
         program.write(b"\0")
     about = {key: value for key, value in read_manifest(bundle)[0].items() if key not in {"files", "format"}}
-    manifest.write(bundle, about)
+    write_manifest(bundle, about)
 
 
 def the_bundle_of_before(site: Site) -> None:

@@ -152,29 +152,32 @@ def _argument(task: Task, name: str, key: str) -> tuple[str, str] | None:
     return (found, "main") if isinstance(found, str) else (found[key], found.get("tasks_from", "main"))
 
 
-def flat(tasks: list[Task] | None, beside: Path) -> Iterator[Task]:
-    """These tasks, those of their blocks, and whatever they name, in order. `beside`: where their file is."""
+def flat(tasks: list[Task] | None, beside: Path, variables: dict[str, Any] | None = None) -> Iterator[Task]:
+    """These tasks, those of their blocks, and whatever they name, in order. `beside`: where their file is.
+
+    `variables` are those of the playbook's import, which may name a file.
+    """
     for task in tasks or []:
         blocks = [task[part] for part in ("block", "rescue", "always") if part in task]
         role, file = _argument(task, "role", "name"), _argument(task, "tasks", "file")
         for block in blocks:
-            yield from flat(block, beside)
+            yield from flat(block, beside, variables)
         if role:
             path = ROOT / "roles" / role[0] / "tasks" / f"{role[1]}.yml"
             yield from flat(read(path), path.parent)
         elif file:
-            path = (beside / file[0]).resolve()
+            path = (beside / jinja2.Template(file[0]).render(variables or {})).resolve()
             yield from flat(read(path), path.parent)
         elif not blocks:
             yield task
 
 
-def of_playbook(path: Path) -> Iterator[Task]:
-    """All tasks of a playbook and of those that it imports."""
+def of_playbook(path: Path, variables: dict[str, Any] | None = None) -> Iterator[Task]:
+    """All tasks of a playbook, imported with these variables, and of those that it imports."""
     for play in read(path):
         other = play.get(f"{BUILTIN}import_playbook")
         if other:
-            yield from of_playbook((path.parent / other).resolve())
+            yield from of_playbook((path.parent / other).resolve(), play.get("vars"))
         else:
             always = {"check_mode": True} if play.get("check_mode") is True else {}
-            yield from ({**always, **task} for task in flat(play.get("tasks"), path.parent))
+            yield from ({**always, **task} for task in flat(play.get("tasks"), path.parent, variables))

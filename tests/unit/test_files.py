@@ -142,7 +142,7 @@ BY_HAND = {
     "plugins/module_utils/judge_former.py:keep": "a directory, which has its name once it is whole",
     "plugins/module_utils/judge_keys.py:install": "two files at once, written by `written`",
     "plugins/module_utils/judge_systemd.py:remember": "a note in /run, which a power cut takes anyway",
-    "plugins/modules/judge_bundle_sync.py:settle": "files of a staging directory, whose digests each run compares",
+    "plugins/module_utils/judge_former.py:settle": "files of a staging directory, whose digests each run compares",
     "plugins/modules/judge_place.py:_link": "a link, made durable by `keep_names`",
     "plugins/modules/judge_place.py:_replace": "a file by `written`, which is checked before it gets its name",
     "plugins/modules/judge_release.py:switch": "a link to a release",

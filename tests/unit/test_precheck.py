@@ -63,7 +63,7 @@ class Cluster:
             name: {
                 "ansible_host": f"10.0.0.{number}",
                 "judge_precheck_plan": copy.deepcopy(PLAN),
-                "judge_precheck_seen": {"seen": copy.deepcopy(SEEN)},
+                "judge_precheck_observation": {"seen": copy.deepcopy(SEEN)},
             }
             for number, name in enumerate(names, 1)
         }
@@ -71,7 +71,7 @@ class Cluster:
         self.token = ""
 
     def seen(self, name: str) -> dict[str, Any]:
-        found: dict[str, Any] = self.hostvars[name]["judge_precheck_seen"]["seen"]
+        found: dict[str, Any] = self.hostvars[name]["judge_precheck_observation"]["seen"]
         return found
 
     def lines(self) -> list[str]:
@@ -126,12 +126,12 @@ DAMAGES: list[tuple[str, Any, str]] = [
     ),
     (
         "off",
-        lambda c: c.hostvars["e1"].update(judge_precheck_seen={"unreached": "timed out"}),
+        lambda c: c.hostvars["e1"].update(judge_precheck_observation={"unreached": "timed out"}),
         "cannot be reached (timed out)",
     ),
     (
         "no python",
-        lambda c: c.hostvars["e1"].update(judge_precheck_seen={"broken": "rc 127."}),
+        lambda c: c.hostvars["e1"].update(judge_precheck_observation={"broken": "rc 127."}),
         "cannot be looked at (rc 127)",
     ),
     ("other OS", lambda c: c.seen("e1")["os"].update(id="ubuntu", codename="noble"), "its system is ubuntu noble"),
@@ -168,7 +168,7 @@ def test_all_faults_of_all_hosts_come_at_once() -> None:
     cluster = Cluster(2)
     damage_ports(cluster)
     damage_release(cluster)
-    cluster.hostvars["j2"]["judge_precheck_seen"] = {"unreached": "no route"}
+    cluster.hostvars["j2"]["judge_precheck_observation"] = {"unreached": "no route"}
     cluster.seen("j1")["disks"]["/opt/judge"]["free"] = 1_000_000
     assert [line.partition(":")[0] for line in cluster.lines()] == ["FAULT"] * 4 + ["warning"]
 
@@ -215,7 +215,7 @@ def test_old_data(token: str, etcd: dict[str, Any], mongodb: dict[str, Any], tex
 
 def test_a_host_without_an_address_is_not_said_to_be_unreachable() -> None:
     cluster = Cluster()
-    cluster.hostvars["e1"] = {"judge_precheck_seen": {"unreached": "Could not resolve hostname e1"}}
+    cluster.hostvars["e1"] = {"judge_precheck_observation": {"unreached": "Could not resolve hostname e1"}}
     assert cluster.line() == "FAULT: e1: it has no address; set ansible_host (or judge_address) in the inventory"
 
 
@@ -363,7 +363,7 @@ def test_a_judicator_needs_no_sandbox_and_a_dead_host_answers_nobody() -> None:
     cluster.seen("j1").update(sandbox_lacks=["user namespaces"])
     cluster.seen("e1").update(mongod_can_run=False)
     assert cluster.lines() == []
-    cluster.hostvars["j1"]["judge_precheck_seen"] = {"unreached": "timed out"}
+    cluster.hostvars["j1"]["judge_precheck_observation"] = {"unreached": "timed out"}
     cluster.seen("e1").update(unreachable=["10.0.0.1:2379", "10.0.0.1:7400"])
     assert "j1: 10.0.0.1 cannot be reached" in cluster.line()
 
@@ -479,7 +479,7 @@ def test_a_share_of_the_executors_may_be_away(dead: int, percent: int, left_out:
         cluster.groups["executors"].append(f"e{number}")
         cluster.hostvars[f"e{number}"] = {**cluster.hostvars["e1"], "ansible_host": f"10.0.1.{number}"}
     for number in range(2, 2 + dead):
-        cluster.hostvars[f"e{number}"]["judge_precheck_seen"] = {"unreached": "timed out"}
+        cluster.hostvars[f"e{number}"]["judge_precheck_observation"] = {"unreached": "timed out"}
     report = precheck.report(cluster.hostvars, cluster.groups, {"/bundle": BUNDLE}, [], "", 2.0, percent)
     assert len(report["left_out"]) == left_out
     assert report["faults"] == dead - left_out
@@ -498,7 +498,7 @@ def test_of_several_executors_one_may_always_be_away(executors: int, percent: in
 def test_an_executor_that_is_more_is_not_left_out() -> None:
     cluster = Cluster(1)
     cluster.groups["executors"] = ["j1"]
-    cluster.hostvars["j1"]["judge_precheck_seen"] = {"unreached": "timed out"}
+    cluster.hostvars["j1"]["judge_precheck_observation"] = {"unreached": "timed out"}
     assert precheck.report(cluster.hostvars, cluster.groups, {}, [], "", 2.0, 100)["left_out"] == []
 
 

@@ -180,7 +180,7 @@ def test_a_backup_takes_the_secrets_along_when_its_key_is_encrypted(tmp_path: Pa
     known = yaml.safe_load((ROOT / "roles/judge_backup/vars/main.yml").read_text())
     names = {"judge_secrets_dir": str(own), "judge_backup_copies": str(tmp_path / "copies")}
     names |= {"judge_backup_project": str(ROOT)}
-    names |= {name: known[name] for name in ("judge_backup_controller", "judge_backup_only_told")}
+    names |= {name: known[name] for name in ("judge_backup_controller", "judge_backup_dry_run")}
     vault = ["--vault-password-file", password, "-vvv"]
     told = run_tasks(tmp_path, tasks, names, *vault)
     assert told.startswith("0 "), told

