@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import hashlib
 import io
 import json
 import os
 import re
 import stat
+import sys
 import tarfile
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import yaml
 from ansible import constants
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project need not be installed beside Ansible
+from plugins.modules.judge_bundle_sync import DOCUMENTATION
 
 MANIFEST = "manifest.json"
 # Modes of the tar that hosts share: its owner's execute bit says that it is complete, also after a kill.
@@ -155,45 +161,29 @@ def _is_at(handle: int, path: Path) -> bool:
 def _make(root: Path, files: dict[str, dict[str, Any]], names: list[str], local: Path) -> None:
     for old in local.parent.glob(f".{root.name}.*.tar"):
         if old != local:
-            _remove_unused(old)
+            with contextlib.suppress(OSError), old.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # nobody sends it
+                old.unlink()
     fault = pack(root, files, names, local)
     if fault:
         local.unlink()
         raise AnsibleActionFail(fault)
 
 
-def _remove_unused(path: Path) -> None:
-    with contextlib.suppress(OSError), path.open("rb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        path.unlink()
-
-
 class ActionModule(ActionBase):
     """Compares first, so that a host with the whole bundle costs one module call and no transfer."""
 
-    _VALID_ARGS = frozenset({"src", "dest", "manifest_sha256", "state", "version", "packages", "programs"})
-
     def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
-        _, arguments = self.validate_argument_spec(
-            {
-                "src": {"type": "path", "required": True},
-                "dest": {"type": "path", "required": True},
-                "manifest_sha256": {"type": "str", "default": ""},
-                "state": {"type": "str", "choices": ["synced", "kept", "back"], "default": "synced"},
-                "version": {"type": "str", "default": ""},
-                "packages": {"type": "list", "elements": "str"},
-                "programs": {"type": "bool", "default": True},
-            }
-        )
+        _, arguments = self.validate_argument_spec(yaml.safe_load(DOCUMENTATION)["options"])
         root = Path(arguments["src"]).expanduser()
         text = self._manifest(root, arguments["manifest_sha256"])
-        request = {"dest": arguments["dest"], "manifest": text, "src": str(root)}
-        request |= {"state": arguments["state"], "version": arguments["version"]}
+        request = {key: arguments[key] for key in ("dest", "state", "version")} | {"manifest": text, "src": str(root)}
         if arguments["packages"]:
             files = json.loads(text).get("files", {})
             request["left_out"] = left_out(root, files, arguments["packages"], arguments["programs"])
-        answer = self._execute_module(module_name="judge_bundle_sync", module_args=request, task_vars=task_vars)
+        ask = functools.partial(self._execute_module, module_name="judge_bundle_sync", task_vars=task_vars)
+        answer = ask(module_args=request)
         result.update(answer)
         if answer.get("failed") or answer.get("alone") or not answer["changed"] or self._task.check_mode:
             return result
@@ -202,10 +192,7 @@ class ActionModule(ActionBase):
                 remote = self._connection._shell.join_path(self._make_tmp_path(), "bundle.tar")  # noqa: SLF001 - actions' own API
                 self._transfer_file(str(local), remote)
                 self._fixup_perms2((self._connection._shell.tmpdir, remote))  # noqa: SLF001 - as above
-                request["archive"] = remote
-                result.update(
-                    self._execute_module(module_name="judge_bundle_sync", module_args=request, task_vars=task_vars)
-                )
+                result.update(ask(module_args=request | {"archive": remote}))
             finally:
                 self._remove_tmp_path(self._connection._shell.tmpdir)  # noqa: SLF001 - as above
         return result

@@ -5,12 +5,17 @@ from __future__ import annotations
 import getpass
 import os
 import socket
+import sys
 from pathlib import Path
 from typing import Any
 
+import yaml
 from ansible import context
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project need not be installed beside Ansible
+from plugins.modules.judge_deploy_lock import DOCUMENTATION
 
 _START = 19  # the process's start, among the words of /proc/PID/stat after the name
 
@@ -83,18 +88,9 @@ def sentence(judicator: str, lock: dict[str, Any]) -> str:
 class ActionModule(ActionBase):
     """Asks the host once, and a second time where the lock may be taken from who has it."""
 
-    _VALID_ARGS = frozenset({"path", "state", "owner", "take_over"})
-
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
-        _, args = self.validate_argument_spec(
-            {
-                "path": {"type": "path", "required": True},
-                "state": {"type": "str", "choices": ["taken", "free", "read"], "required": True},
-                "owner": {"type": "str", "default": ""},
-                "take_over": {"type": "bool", "default": False},
-            }
-        )
+        _, args = self.validate_argument_spec(yaml.safe_load(DOCUMENTATION)["options"])
         # This is a process of ansible-playbook's own.
         verb = Path(next(iter(context.CLIARGS.get("args") or ()), "ansible")).name
         mine = record(args["owner"], verb, os.getppid())

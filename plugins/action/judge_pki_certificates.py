@@ -29,8 +29,6 @@ class _RefusedError(Exception):
 class ActionModule(ActionBase):
     """One module call for a host whose certificates are right, two for one that needs any."""
 
-    _VALID_ARGS = frozenset({"authority", "path", "host", "certificates", "days", "renew_days", "force", "new_keys"})
-
     def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         options = yaml.safe_load(DOCUMENTATION)["options"]

@@ -21,13 +21,7 @@ class ActionModule(ActionBase):
             self._low_level_execute_command("true", sudoable=False)  # the connection's own time is not the clock's
             before = time.time()
             output = self._low_level_execute_command("date +%s.%N", sudoable=False)
-            after = time.time()
-        except AnsibleConnectionFailure as exc:
-            return {**result, "unreached": _first_line(exc)}
-        except AnsibleError as exc:
-            return {**result, "broken": _first_line(exc)}
-        clock = _clock(output.get("stdout", ""), before, after)
-        try:
+            clock = _clock(output.get("stdout", ""), before, time.time())
             answer = self._execute_module(
                 module_name="judge_precheck_host", module_args=self._task.args, task_vars=task_vars
             )

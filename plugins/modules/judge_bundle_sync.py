@@ -35,6 +35,11 @@ options:
     choices: [synced, kept, back]
     default: synced
   version: {description: The version of judge that is gone back to., type: str, default: ""}
+  packages:
+    description: Packages that the host installs. Others are not sent, except those that these need.
+    type: list
+    elements: str
+  programs: {description: Whether the host runs mongod., type: bool, default: true}
 author: [Judge]
 """
 

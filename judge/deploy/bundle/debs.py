@@ -37,13 +37,11 @@ class Deb:
 
 def parse_uris(text: str) -> list[Deb]:
     """The packages out of `apt-get --print-uris`; other lines are apt's talk."""
-    collected = []
-    for line in text.splitlines():
-        match = _URI.match(line)
-        if match:
-            name = unquote(urlsplit(match["uri"]).path).rpartition("/")[2]
-            collected.append(Deb(match["name"], name, int(match["size"]), match["sha256"]))
-    return sorted(collected, key=lambda deb: deb.file)
+    debs = (
+        Deb(match["name"], unquote(urlsplit(match["uri"]).path).rpartition("/")[2], int(match["size"]), match["sha256"])
+        for match in filter(None, map(_URI.match, text.splitlines()))
+    )
+    return sorted(debs, key=lambda deb: deb.file)
 
 
 def own_release(os_release: str) -> str:
@@ -101,11 +99,9 @@ class Apt:
         )
         if done.returncode:
             complaints = [line for line in done.stderr.splitlines() if line.startswith(("E:", "W:"))]
-            errors = (
-                [line for line in complaints if line.startswith("E:")] or complaints or [f"exit code {done.returncode}"]
-            )
-            msg = f"apt-get {arguments[0]} could not make the bundle's packages: {errors[0].removeprefix('E: ')}"
-            raise BundleError(msg)
+            complaints.sort(key=lambda line: line[0])  # errors first
+            reason = complaints[0].removeprefix("E: ") if complaints else f"exit code {done.returncode}"
+            raise BundleError(f"apt-get {arguments[0]} could not make the bundle's packages: {reason}")
         return done.stdout
 
     def update(self, sources: list[str]) -> None:
