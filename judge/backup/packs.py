@@ -112,9 +112,10 @@ class PackReader:
         file.seek(size - _TAIL)
         length = int.from_bytes(file.read(_TAIL), "big")
         start = size - _TAIL - length
+        file.seek(max(start, 0))
+        sealed = file.read(length) if start >= _HEAD else b""  # else more might be asked for than memory holds
         try:
-            file.seek(max(start, 0))
-            rows = json.loads(zlib.decompress(cipher.decrypt(_TABLE, file.read(length), MAGIC)))
+            rows = json.loads(zlib.decompress(cipher.decrypt(_TABLE, sealed, MAGIC)))
         except (InvalidTag, ValueError, zlib.error):
             raise JudgeError(f"{self.path}: is damaged; copy it again, or restore an older backup") from None
         return cipher, {bytes.fromhex(name): PiecePlace(number, *place) for number, (name, *place) in enumerate(rows)}

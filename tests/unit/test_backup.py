@@ -221,7 +221,7 @@ def test_two_do_not_write_at_once(tmp_path: Path) -> None:
         pass
 
 
-@pytest.mark.parametrize("at", [3, 30, 80, 300, -200, -4, -1])
+@pytest.mark.parametrize("at", [3, 30, 80, 300, -200, -8, -4, -1])
 def test_a_changed_byte_is_found_with_and_without_the_key(tmp_path: Path, at: int) -> None:
     made = stored(tmp_path, bodies(0, 3))
     found = Repository(tmp_path)

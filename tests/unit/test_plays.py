@@ -47,7 +47,9 @@ def plays(text: str) -> dict[str, str]:
     return {part.split("\t", 1)[0]: part for part in parts}
 
 
-@pytest.mark.parametrize(("playbook", "word"), [("site.yml", "changes are taken over"), ("playbooks/pki.yml", "are renewed")])
+@pytest.mark.parametrize(
+    ("playbook", "word"), [("site.yml", "changes are taken over"), ("playbooks/pki.yml", "are renewed")]
+)
 def test_every_host_is_in_one_play_of_restarts_and_gateways_are_one_at_a_time(
     inventory: Path, playbook: str, word: str
 ) -> None:
