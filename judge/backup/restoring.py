@@ -29,6 +29,7 @@ from judge.backup.pieces import documents_of
 from judge.backup.repository import PieceReader
 from judge.common import failpoint
 from judge.common.errors import JudgeError, RefusedError
+from judge.common.pki import refused
 from judge.judicator import indexes
 from judge.mongodb.store import DRIVER_ERRORS, Bson, Client, only_duplicates, translate
 
@@ -148,6 +149,7 @@ class _Restore:
             self._compare()
             self._note(compared=True)
             failpoint.hit("restore.compared")
+        self._refuse_removed_hosts()
         # Executors register by their reports. Those of before may be no more: nobody is told that they are silent.
         self._db.executors.delete_many({"drain": {"$ne": True}})
         self._note(finished=True)
@@ -175,11 +177,28 @@ class _Restore:
         """Remove what even an empty cluster has: the probes of verify.yml, its own notes."""
         if self._noted()["cleared"]:
             return
+        if "refused" not in self._noted():
+            self._note(refused=self._refused())
         for name in {*collections_of(self._client, self._db.name), *LEFT_OUT} - {RESTORING}:
             self._db[name].drop()
         # The judicators' own index, without which pieces that are sent twice would be there twice.
         self._db[CHUNKS].create_index([("files_id", 1), ("n", 1)], unique=True)
         self._note(cleared=True)
+
+    def _refused(self) -> list[Bson]:
+        """The removed hosts whose certificates the database refuses, each with its moment."""
+        names: list[Bson] = (self._db.meta.find_one({"_id": refused.DOCUMENT}) or {}).get("names", [])
+        return names
+
+    def _refuse_removed_hosts(self) -> None:
+        """Hosts that were removed after the backup stay refused; of two moments for a host the later one counts."""
+        restored = {entry["name"]: entry["before"] for entry in self._refused()}
+        latest = dict(restored)
+        for entry in self._noted().get("refused", []):
+            latest[entry["name"]] = max(entry["before"], latest.get(entry["name"], 0.0))
+        if latest != restored:
+            names = [{"name": name, "before": before} for name, before in latest.items()]
+            self._db.meta.update_one({"_id": refused.DOCUMENT}, {"$set": {"names": names}}, upsert=True)
 
     def _documents(self, name: str) -> None:
         pieces = self._collections[name]

@@ -23,7 +23,8 @@ from plugins.action.judge_pki_ca import reader
 class ActionModule(ActionBase):
     """`judge_removed: {directory, name, state, replacing, coming, given}`.
 
-    Returns `before` (seconds since 1970), `back` and others.
+    Returns `before` (seconds since 1970), `back` and others for the name, and `refused`: `before` of every name in
+    the record.
     """
 
     _requires_connection = False
@@ -35,7 +36,7 @@ class ActionModule(ActionBase):
         _, args = self.validate_argument_spec(
             argument_spec={
                 "directory": {"type": "path", "required": True},
-                "name": {"type": "str", "required": True},
+                "name": {"type": "str", "default": ""},
                 "state": {"type": "str", "choices": ["read", "noted", "settled"], "default": "read"},
                 "replacing": {"type": "bool", "default": False},
                 "coming": {"type": "bool", "default": False},
@@ -51,7 +52,8 @@ class ActionModule(ActionBase):
         directory, name = Path(args["directory"]).expanduser(), str(args["name"])
         removed = Removed(directory, reader(self._loader), functools.partial(encrypted_like, self._loader))
         try:
-            entry = removed.read().get(name)
+            entries = removed.read()
+            entry = entries.get(name)
             changed = args["state"] == "noted"
             before = entry.before if entry else 0.0
             if self._task.check_mode:
@@ -69,4 +71,5 @@ class ActionModule(ActionBase):
         details = {"before": before} | {
             key: bool(entry and getattr(entry, key)) for key in ("back", "replacing", "replaced")
         }
-        return result | {"changed": changed} | details
+        refused = {host: recorded.before for host, recorded in entries.items()}
+        return result | {"changed": changed, "refused": refused} | details

@@ -125,6 +125,11 @@ def plan(roster: Mapping[str, Any], name: str, *, again: bool = False, before: f
     return steps
 
 
+def forgotten(roster: Mapping[str, Any], refused: Mapping[str, float]) -> dict[str, float]:
+    """The part of the controller's record (`before` by name) that the cluster does not refuse up to `before`."""
+    return {name: before for name, before in refused.items() if roster["refused"].get(name, -1.0) < before}
+
+
 def strangers(roster: Mapping[str, Any], inventory: Mapping[str, Sequence[str]]) -> list[str]:
     """Members of any kind that the inventory does not have as such, each with what it is.
 
@@ -297,7 +302,7 @@ class Roster:
         seconds, for each step. RosterError when a step does not come to its end.
         """
         self._leave_replica_set(name, patience)
-        self._refuse(name, before, patience)
+        self.refuse(name, before, patience)
         self._leave_etcd(name, patience)
         self._end_registration(name, patience)
         self._forget_executor(name, patience)
@@ -323,7 +328,7 @@ class Roster:
         if address is not None:
             self._until(still_member, patience, f"MongoDB has not removed {name}")
 
-    def _refuse(self, name: str, before: float, patience: float) -> None:
+    def refuse(self, name: str, before: float, patience: float) -> None:
         """Both lists, each by one write; a later moment replaces an earlier one."""
         from judge.common.pki.refused import DOCUMENT, KEYS, value  # noqa: PLC0415
 

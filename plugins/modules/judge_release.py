@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import shutil
 from pathlib import Path
 
@@ -18,8 +19,8 @@ short_description: Install a release of judge from its wheel
 description:
   - Makes a virtual environment of the host's Python for this very wheel, in a directory that is never changed once it
     is complete, so that running daemons keep their code until they are restarted. The wheel is kept in there.
-  - The release before stays; older ones are removed. A version that O(source) no longer has is taken as it is
-    installed.
+  - The release before stays, and every release that a process of the host was started from; others are removed.
+  - A version that O(source) no longer has is taken as it is installed.
 options:
   source: {description: The directory that has the wheel., type: path, required: true}
   version: {description: The version to install., type: str, required: true}
@@ -94,9 +95,24 @@ def name_of(version: str, wheel: Path) -> str:
     return f"{version}-{hashlib.sha256(wheel.read_bytes()).hexdigest()[:8]}"
 
 
-def outlived(releases: Path, current: set[Path]) -> list[Path]:
+def outlived(releases: Path, kept: set[Path]) -> list[Path]:
     """The releases that nobody needs any more, finished or not."""
-    return sorted(path for path in releases.iterdir() if path.is_dir() and path.resolve() not in current)
+    return sorted(path for path in releases.iterdir() if path.is_dir() and path.resolve() not in kept)
+
+
+def running(releases: Path, proc: Path = Path("/proc")) -> set[Path]:
+    """The releases that a process of this host was started from: a daemon may not have been restarted for a while."""
+    in_use = set()
+    for path in proc.glob("[0-9]*/cmdline"):
+        try:
+            arguments = path.read_bytes().split(b"\0")
+        except OSError:  # the process has ended
+            continue
+        for argument in arguments:
+            place = Path(os.fsdecode(argument))
+            if releases in place.parents:
+                in_use.add(releases / place.relative_to(releases).parts[0])
+    return in_use
 
 
 class Installer:
@@ -167,13 +183,13 @@ def _is_coming(coming: list[str], source: Path, version: str) -> bool:
 
 
 def switch(current: Path, target: Path, releases: Path) -> None:
-    """Let `current` point to `target`, and remove what is neither this release nor the one before."""
-    current_releases = {target.resolve()} | ({current.resolve()} if current.exists() else set())
+    """Let `current` point to `target`, and remove releases but this one, the one before and those that run."""
+    kept = {target.resolve(), *running(releases)} | ({current.resolve()} if current.exists() else set())
     fresh = current.with_name(f".{current.name}.new")
     fresh.unlink(missing_ok=True)
     fresh.symlink_to(target)
     fresh.replace(current)
-    for old in outlived(releases, current_releases):
+    for old in outlived(releases, kept):
         shutil.rmtree(old)
 
 

@@ -11,9 +11,11 @@ description:
     and says what taking names out would do, and why it may not be.
   - With O(state=absent), takes O(names) out of the replica set and of etcd, refuses their certificates, ends their
     registration and forgets them as executors. Each step looks first, so the next run finishes one that was cut off.
+  - With O(state=refused), refuses the certificates of every name in O(refused) that the cluster does not refuse yet.
+    The databases of a new cluster do not know the hosts that were removed before.
   - Runs under the Python of the installed release, which has the package C(judge).
 options:
-  state: {description: What to do., type: str, choices: [read, absent], default: read}
+  state: {description: What to do., type: str, choices: [read, absent, refused], default: read}
   names: {description: The hosts that leave., type: list, elements: str, default: []}
   again: {description: They have got new certificates since they were removed., type: bool, default: false}
   inventory:
@@ -24,6 +26,10 @@ options:
     description: The moment (seconds since 1970) before which issued certificates are refused, or have to be.
     type: float
     default: 0
+  refused:
+    description: The moment (seconds since 1970) before which certificates are refused, by name.
+    type: dict
+    default: {}
   timeout: {description: Seconds that each step may take., type: int, default: 120}
 author: [judge]
 """
@@ -44,6 +50,7 @@ plan: {description: What is (or would be) done to each name., type: dict, return
 refusals: {description: Why the names may not leave., type: list, returned: success}
 outages: {description: What could not be done while the names are stopped., type: list, returned: success}
 remarks: {description: What to know of the cluster that is left., type: list, returned: success}
+refused: {description: The names in O(refused) that the cluster did not refuse., type: list, returned: success}
 strangers: {description: Members that the inventory does not have., type: list, returned: success}
 """
 
@@ -53,7 +60,17 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.judge_lock import LockedError, one_at_a_time
-from ..module_utils.judge_roster import Roster, RosterError, outages, plan, refusals, remarks, strangers, unknown
+from ..module_utils.judge_roster import (
+    Roster,
+    RosterError,
+    forgotten,
+    outages,
+    plan,
+    refusals,
+    remarks,
+    strangers,
+    unknown,
+)
 
 _SETTLED = 15.0  # seconds in which a member that has just been started, or whose primary changes, is a healthy one
 
@@ -82,8 +99,13 @@ def run(params: dict[str, Any], *, write: bool) -> dict[str, Any]:
             raise RosterError("; ".join(problems))
         for name in todo:
             roster.remove(name, params["before"], params["timeout"])
+    missing = forgotten(roster_state, {name: float(before) for name, before in params["refused"].items()})
+    if params["state"] == "refused" and write:
+        for name, before in missing.items():
+            roster.refuse(name, before, params["timeout"])
     return {
-        "changed": params["state"] == "absent" and bool(todo),
+        "changed": (params["state"] == "absent" and bool(todo)) or (params["state"] == "refused" and bool(missing)),
+        "refused": sorted(missing),
         "roster": roster_state,
         "plan": steps,
         "refusals": problems,
@@ -98,11 +120,12 @@ def main() -> None:
     names = {"type": "list", "elements": "str", "default": []}
     module = AnsibleModule(
         {
-            "state": {"type": "str", "choices": ["read", "absent"], "default": "read"},
+            "state": {"type": "str", "choices": ["read", "absent", "refused"], "default": "read"},
             "names": names,
             "inventory": {"type": "dict", "default": {}},
             "again": {"type": "bool", "default": False},
             "before": {"type": "float", "default": 0},
+            "refused": {"type": "dict", "default": {}},
             "timeout": {"type": "int", "default": 120},
         },
         supports_check_mode=True,
@@ -115,7 +138,7 @@ def main() -> None:
         )
     write = not module.check_mode
     try:
-        if write and module.params["state"] == "absent":
+        if write and module.params["state"] != "read":
             with one_at_a_time():
                 module.exit_json(**run(module.params, write=True))
         module.exit_json(**run(module.params, write=False))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -51,10 +51,10 @@ END"""
 class Stolen:
     """What a thief would have: copies of a host's certificates and keys, each tried at every other judicator."""
 
-    def __init__(self, site: Site, host: str, directory: Path) -> None:
+    def __init__(self, site: Site, host: str, directory: Path, judicators: Sequence[str] = JUDICATORS) -> None:
         """Take them now."""
         self.site, self.host, self.directory, self.name = site, host, directory, CERTIFICATES[host[0]]
-        self.addresses = [site.lab.record.address(one) for one in JUDICATORS if one != host]
+        self.addresses = [site.lab.record.address(name) for name in judicators if name != host]
         directory.mkdir()
         for path in site.lab.ssh(host, "ls /etc/judge/tls/*.crt /etc/judge/tls/*.key").split():
             (directory / Path(path).name).write_text(site.lab.ssh(host, f"cat {path}"))

@@ -24,6 +24,7 @@ from judge.backup.manifest import Manifest
 from judge.backup.repository import Repository
 from judge.backup.writing import back_up
 from judge.common.errors import JudgeError, RefusedError
+from judge.common.pki.refused import DOCUMENT
 from judge.judicator import indexes
 from judge.judicator.database import BATCH
 from judge.model import messages as m
@@ -261,6 +262,22 @@ def test_a_restore_that_is_killed_is_gone_on_with(
     assert (result.returncode, result.stdout.partition(" 20")[0]) == (0, "has restored already")
     assert empty.world.db.tasks.count_documents({}) == 33
     assert "33 tasks), and a restore would mix" in empty.restore(cluster, "--id", later.id).stderr
+
+
+def test_hosts_that_were_removed_after_the_backup_stay_refused(cluster: Cluster, empty: Cluster) -> None:
+    def refuse(db: Any, **names: float) -> None:
+        entries = [{"name": name, "before": before} for name, before in names.items()]
+        db.meta.update_one({"_id": DOCUMENT}, {"$set": {"names": entries}}, upsert=True)
+
+    refuse(cluster.world.db, e1=10.0, e2=20.0)
+    stopped(cluster)
+    cluster.back_up()
+    refuse(empty.world.db, e2=5.0, e1=30.0, e3=40.0)  # site.yml did that before the restore
+    for place in ("restore.piece", "restore.compared"):
+        assert empty.restore(cluster, failpoint=place).returncode == -signal.SIGKILL
+    assert empty.restore(cluster).returncode == 0
+    names = empty.world.db.meta.find_one({"_id": DOCUMENT})["names"]
+    assert {entry["name"]: entry["before"] for entry in names} == {"e1": 30.0, "e2": 20.0, "e3": 40.0}
 
 
 def test_a_backup_that_cannot_be_used_leaves_an_empty_cluster_empty(cluster: Cluster, empty: Cluster) -> None:

@@ -7,6 +7,8 @@ import getpass
 import grp
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -280,6 +282,26 @@ def test_a_release_in_use_is_never_removed(tmp_path: Path) -> None:
     for name in ("1-a", "1-b", "1-c"):
         (tmp_path / name).mkdir()
     assert release.outlived(tmp_path, {tmp_path / "1-b", tmp_path / "1-c"}) == [tmp_path / "1-a"]
+
+
+def test_a_release_that_a_daemon_still_runs_from_is_never_removed(tmp_path: Path) -> None:
+    """A run that was cut off before its restarts has switched the link twice."""
+    releases, current = tmp_path / "releases", tmp_path / "current"
+    for name in ("1-a", "2-b", "3-c", "4-d"):
+        (releases / name / "bin").mkdir(parents=True)
+    (releases / "1-a/bin/python").symlink_to(sys.executable)
+    (releases / "1-a/bin/judge").write_text(f"#!{releases}/1-a/bin/python\nprint('up', flush=True)\ninput()\n")
+    (releases / "1-a/bin/judge").chmod(0o755)
+    current.symlink_to(releases / "1-a")
+    with subprocess.Popen([current / "bin/judge"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as daemon:
+        assert daemon.stdout is not None
+        assert daemon.stdout.readline() == b"up\n"
+        for name in ("2-b", "3-c"):
+            release.switch(current, releases / name, releases)
+        assert sorted(path.name for path in releases.iterdir()) == ["1-a", "2-b", "3-c"]
+        daemon.communicate(b"\n")
+    release.switch(current, releases / "4-d", releases)
+    assert sorted(path.name for path in releases.iterdir()) == ["3-c", "4-d"]
 
 
 @pytest.mark.root

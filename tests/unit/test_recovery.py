@@ -24,7 +24,7 @@ BARE = left(etcd=False, mongodb=False, newest="", sentence="j2: has no data")
 
 def test_one_survivor_of_three() -> None:
     decision = decide({"j1": left(), "j2": BARE, "j3": None}, "j1")
-    assert decision.refusal == "" and decision.etcd
+    assert decision.refusal == "" and decision.etcd and decision.mongodb
     assert decision.gone == ["j2", "j3"]
     assert "with its data up to 2026-11-23T09:14:02+00:00" in decision.plan and "j2, j3 join it again" in decision.plan
     assert decision.seen == ["has something", "j2: has no data", "j3: does not answer, or has nothing of Judge"]
@@ -33,7 +33,11 @@ def test_one_survivor_of_three() -> None:
 @pytest.mark.parametrize(
     ("remains", "survivor", "told"),
     [
-        ({"j1": left(), "j2": left(), "j3": None}, "j1", "j1, j2 still have their data, which is a majority of 3"),
+        (
+            {"j1": left(), "j2": left(), "j3": None},
+            "j1",
+            "a majority of 3 judicators still has the data of etcd (j1, j2) and MongoDB",
+        ),
         ({"j1": left(), "j2": BARE, "j3": None}, "", "no survivor is named; choose the judicator whose data"),
         ({"j1": left(), "j2": BARE, "j3": None}, "j9", "'j9' is no judicator of the inventory"),
         (
@@ -53,7 +57,28 @@ def test_refusals(remains: dict[str, Any], survivor: str, told: str) -> None:
 def test_a_run_that_was_cut_off_between_the_two_goes_on() -> None:
     """etcd is whole again, on the survivor alone, and the replica set has no primary yet."""
     decision = decide({"j1": left(quorum=True), "j2": BARE, "j3": None}, "j1")
-    assert decision.refusal == "" and not decision.etcd
+    assert decision.refusal == "" and decision.mongodb and not decision.etcd
+
+
+def test_a_healthy_replica_set_stays_when_only_etcd_is_lost() -> None:
+    """The survivor may be a secondary; two members with data have elected a primary."""
+    lost_etcd = left(etcd=False, primary=True)
+    decision = decide({"j1": left(primary=True), "j2": lost_etcd, "j3": lost_etcd}, "j1")
+    assert (decision.refusal, decision.etcd, decision.mongodb, decision.gone) == ("", True, False, [])
+    assert "the replica set of MongoDB stays as it is, so no submission is lost" in decision.plan
+    # Their mongods do not serve, but a majority still has the submissions.
+    stopped = left(etcd=False)
+    decision = decide({"j1": left(), "j2": stopped, "j3": stopped}, "j1")
+    assert (decision.refusal, decision.etcd, decision.mongodb, decision.gone) == ("", True, False, [])
+
+
+def test_a_healthy_etcd_stays_when_only_mongodb_is_lost() -> None:
+    lost_mongodb = left(mongodb=False, quorum=True)
+    decision = decide({"j1": left(quorum=True), "j2": lost_mongodb, "j3": lost_mongodb}, "j1")
+    assert (decision.refusal, decision.etcd, decision.mongodb, decision.gone) == ("", False, True, ["j2", "j3"])
+    stopped = left(mongodb=False)
+    decision = decide({"j1": left(), "j2": stopped, "j3": stopped}, "j1")
+    assert "still has the data of etcd (j1, j2, j3); start their services" in decision.refusal
 
 
 @pytest.mark.parametrize("survivor", ["", "j1", "j9"])
@@ -78,11 +103,15 @@ def test_nothing_that_works_is_touched_and_a_survivor_is_never_given_up(remains:
     works = all(any(one and one[what] for one in remains.values()) for what in ("quorum", "primary"))
     assert decision.alone != works
     if not decision.refusal and decision.alone:
-        found = remains[survivor]
-        assert found["etcd"] and found["mongodb"] and survivor not in decision.gone
-        assert not (any(one and one["quorum"] for one in remains.values()) and decision.etcd)
-        kept = [name for name, one in remains.items() if one and one["etcd"] and one["mongodb"]]
-        assert not set(kept) & set(decision.gone)
+        states = {name: state for name, state in remains.items() if state}
+        for kind, health, forced in (("etcd", "quorum", decision.etcd), ("mongodb", "primary", decision.mongodb)):
+            data = [name for name, state in states.items() if state[kind]]
+            if any(state[health] for state in states.values()) or len(data) > len(remains) // 2:
+                assert not forced
+            else:
+                assert forced and survivor in data
+        assert not {name for name, state in states.items() if state["mongodb"]} & set(decision.gone)
+        assert survivor not in decision.gone and (decision.mongodb or not decision.gone)
 
 
 def test_the_command_reads_what_hosts_have_said(

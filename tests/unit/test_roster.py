@@ -12,7 +12,16 @@ from judge.common.errors import NotFoundError, OutcomeUnknownError, UnavailableE
 from judge.common.pki.refused import listed, reason, value
 from plugins.module_utils import judge_roster
 from plugins.module_utils.judge_members import majority
-from plugins.module_utils.judge_roster import Roster, RosterError, outages, plan, refusals, remarks, strangers
+from plugins.module_utils.judge_roster import (
+    Roster,
+    RosterError,
+    forgotten,
+    outages,
+    plan,
+    refusals,
+    remarks,
+    strangers,
+)
 from plugins.modules.judge_host import in_hand
 
 NAMES = ("j1", "j2", "j3", "j4", "j5")
@@ -70,6 +79,12 @@ def test_the_plan_has_a_step_for_every_membership_and_none_when_all_is_done() ->
     assert plan(seen, "g1", before=20.0) == [
         "certificates of g1 that were issued until now are refused by every judicator and etcd"
     ]
+
+
+def test_a_cluster_that_was_formed_anew_has_forgotten_who_was_removed() -> None:
+    assert forgotten(roster({"j1": True}), {"e1": 10.0}) == {"e1": 10.0}
+    refusing = roster({"j1": True}, refused={"e1": 10.0, "e2": 5.0, "e3": 30.0})
+    assert forgotten(refusing, {"e1": 10.0, "e2": 20.0, "e3": 20.0}) == {"e2": 20.0}
 
 
 def test_what_is_left_is_told() -> None:

@@ -213,6 +213,16 @@ def test_the_record_of_removed_hosts_may_be_encrypted(tmp_path: Path, state: str
     assert (shown["e2"]["before"] == 1.5) == (state == "settled")
 
 
+def test_the_whole_record_can_be_read(tmp_path: Path) -> None:
+    (tmp_path / "removed.yml").write_text("e1: {before: 1.5, back: true}\ne2: {before: 2.5, back: false}\n")
+    tasks = [
+        {"judge_removed": {"directory": str(tmp_path)}, "register": "judge_record"},
+        {"assert": {"that": ["judge_record.refused == {'e1': 1.5, 'e2': 2.5}", "judge_record is not changed"]}},
+    ]
+    output = run_tasks(tmp_path, tasks, {})
+    assert output.startswith("0 "), output
+
+
 def test_nothing_is_recorded_where_nothing_lasts(tmp_path: Path) -> None:
     """A removal whose record is lost would make old certificates count as good again."""
     task = {"judge_removed": {"directory": str(tmp_path), "name": "e2", "given": True}}

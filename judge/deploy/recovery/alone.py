@@ -61,10 +61,9 @@ def etcd(config: EtcdConfig) -> str:
 
 
 def _copy_aside(directory: EtcdDataDir) -> None:
-    """Keep the data as they were before the first attempt; RefusedError when there is no room for them."""
-    aside, making = directory.path / ASIDE, directory.path / f"{ASIDE}.partial"
-    if aside.exists():
-        return
+    """Keep the data as they were before this attempt; RefusedError when there is no room for them."""
+    aside = directory.path / f"{ASIDE}-{clock.wall():%Y%m%dT%H%M%S}"
+    making = directory.path / f"{ASIDE}.partial"
     try:
         shutil.rmtree(making, ignore_errors=True)
         shutil.copytree(directory.data, making)
@@ -96,7 +95,7 @@ def _wait_alone(child: ChildProcess, config: EtcdConfig, directory: EtcdDataDir)
 def mongodb(config: MongodbConfig, removed: Sequence[str]) -> str:
     """Make this host's mongod the only member of its replica set and its primary; it must run, and etcd must serve.
 
-    `gone` are the members, by name, that are not coming back with their data: their registrations go. JudgeErrors when
+    `removed` are the members, by name, whose data are lost: their registrations go. JudgeErrors when
     that cannot be done now. Returns a sentence.
     """
     replica = Replica(config)

@@ -1,0 +1,36 @@
+"""A cluster that is taken away and formed anew knows which hosts were removed before. Not in every `make test`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster.test_verbs import Stolen
+from tests.support.lab import Site, bare_hosts, bundle, no_lab
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.timeout(1800),
+    pytest.mark.skipif(bool(no_lab()), reason=no_lab() or "possible"),
+]
+
+
+@pytest.fixture
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    work = tmp_path_factory.mktemp("site")
+    with bare_hosts(("j1", "e1", "g1"), work, software=bundle()) as hosts:
+        yield Site(hosts.lab, work)
+
+
+def test_certificates_of_a_removed_host_stay_refused_after_a_reset(site: Site) -> None:
+    site.site().check()
+    stolen = Stolen(site, "e1", site.work / "e1", judicators=("j1",))
+    stolen.open_what_they_should()
+    site.play("playbooks/remove.yml", "-e", "judge_remove=e1", "-e", "confirm=e1").check()
+    stolen.open_nothing()
+    site.play("playbooks/reset.yml", "-e", "confirm=judge").check()
+    formed = site.site().check()
+    assert "Old certificates of removed hosts are refused" in " ".join(formed.changed_on("j1"))
+    stolen.open_nothing()
+    assert site.site("--check").check().changed == set()
