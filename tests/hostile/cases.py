@@ -1,6 +1,6 @@
 """The table of the hostile programs: what each tries, how it is run, which verdict it gets, and what protects.
 
-The numbers are the lines of docs/hostile.md. Most programs try something that must fail, print `safe` when all of
+The numbers are the topics in docs/hostile.md. Most programs try something that must fail, print `safe` when all of
 it did fail, and are right (AC) then; those that hit a limit get that limit's verdict.
 """
 
@@ -383,15 +383,15 @@ assert len(BY_NAME) == len(CASES), "two programs have one name"
 
 
 def rows() -> str:
-    """The list of docs/hostile.md, by what protects; `python -m tests.hostile.cases` prints it."""
-    found = []
+    """The list that `python -m tests.hostile.cases` prints, by protection."""
+    lines = []
     for guard in dict.fromkeys(case.guard for case in CASES):
-        found.append(f"- {guard}")
+        lines.append(f"- {guard}")
         for case in CASES:
             if case.guard == guard:
                 gap = f". **Open**: {case.gap}" if case.gap else ""
-                found.append(f"  - `{case.name}` {case.verdicts.replace(' ', ' or ')}: {case.tries}{gap}")
-    return "\n".join(found) + "\n"
+                lines.append(f"  - `{case.name}` {case.verdicts.replace(' ', ' or ')}: {case.tries}{gap}")
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":
