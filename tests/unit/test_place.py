@@ -287,8 +287,7 @@ def test_a_release_in_use_is_never_removed(tmp_path: Path) -> None:
 def test_a_release_that_a_daemon_still_runs_from_is_never_removed(tmp_path: Path) -> None:
     """A run that was cut off before its restarts has switched the link twice."""
     releases, current = tmp_path / "releases", tmp_path / "current"
-    for name in ("1-a", "2-b", "3-c", "4-d"):
-        (releases / name / "bin").mkdir(parents=True)
+    (releases / "1-a/bin").mkdir(parents=True)
     (releases / "1-a/bin/python").symlink_to(sys.executable)
     (releases / "1-a/bin/judge").write_text(f"#!{releases}/1-a/bin/python\nprint('up', flush=True)\ninput()\n")
     (releases / "1-a/bin/judge").chmod(0o755)
@@ -297,9 +296,11 @@ def test_a_release_that_a_daemon_still_runs_from_is_never_removed(tmp_path: Path
         assert daemon.stdout is not None
         assert daemon.stdout.readline() == b"up\n"
         for name in ("2-b", "3-c"):
+            (releases / name).mkdir()
             release.switch(current, releases / name, releases)
         assert sorted(path.name for path in releases.iterdir()) == ["1-a", "2-b", "3-c"]
         daemon.communicate(b"\n")
+    (releases / "4-d").mkdir()
     release.switch(current, releases / "4-d", releases)
     assert sorted(path.name for path in releases.iterdir()) == ["3-c", "4-d"]
 
