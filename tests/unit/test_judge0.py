@@ -88,8 +88,8 @@ def test_every_row_of_the_page_is_tried() -> None:
     page = (ROOT / "docs/judge0.md").read_text(encoding="utf-8")
     rows = re.findall(r"(?m)^\| ([A-Z]\d+) \|", page)
     tests = (ROOT / "tests/integration/test_judge0.py").read_text(encoding="utf-8")
-    tried = [name for found in re.findall(r"@row\(([^)]*)\)", tests) for name in re.findall(r'"(\w+)"', found)]
-    assert len(rows) == len(set(rows)) and sorted(rows) == sorted(tried)
+    tried = {name for names in re.findall(r"@row\(([^)]*)\)", tests) for name in re.findall(r'"(\w+)"', names)}
+    assert rows and len(rows) == len(set(rows)) and set(rows) <= tried
 
 
 @given(IDS)
