@@ -130,7 +130,7 @@ VERBS = (
          before=_dies("j2"), planned=False, foretold=False),
 )  # fmt: skip
 
-# Verb and hosts of every row that tests/cluster can write: what docs/playbooks/README.md has, measured or not yet.
+# Verb and hosts of every row that tests/cluster can write: what docs/playbooks/README.md has.
 ROWS: tuple[tuple[str, str], ...] = (
     ("(site.yml, nothing to do)", ALL),
     *(row for verb in VERBS for row in verb.rows()),

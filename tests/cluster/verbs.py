@@ -1,7 +1,7 @@
 """What a playbook does to those who hand programs in meanwhile: each verb of docs/playbooks, measured, as one table.
 
 A verb runs under a stream of submissions with idempotency keys, of which nothing may be lost, doubled or misjudged.
-The rows of a run are printed at its end, and written to out/verbs.md as the table of docs/playbooks/README.md.
+The rows of a run are printed at its end and written to out/verbs.md; docs/playbooks/README.md has them in a table.
 """
 
 from __future__ import annotations
