@@ -8,7 +8,11 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from judge.common.errors import PackageError
 from judge.executor.channel import Data, Job
 from judge.languages.table import Language
 from judge.model.messages import Assignment, Limits, SourceFile, Submission
@@ -18,21 +22,21 @@ from judge.problems.package import Package, manifest_bytes, read_package
 ByteFiles = dict[str, bytes]
 
 
-def folder(where: Path, files: ByteFiles, name: str = "sum") -> Path:
+def folder(parent: Path, files: ByteFiles, name: str = "sum") -> Path:
     """The files below a new directory."""
-    root = where / name
+    root = parent / name
     for path, data in files.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_bytes(data)
     return root
 
 
-def archive(where: Path, files: ByteFiles, prefix: str = "", name: str = "sum.zip") -> Path:
+def archive(parent: Path, files: ByteFiles, prefix: str = "", name: str = "sum.zip") -> Path:
     """The files in a new ZIP archive."""
-    with zipfile.ZipFile(where / name, "w", zipfile.ZIP_DEFLATED) as file:
+    with zipfile.ZipFile(parent / name, "w", zipfile.ZIP_DEFLATED) as file:
         for path, data in files.items():
             file.writestr(prefix + path, data)
-    return where / name
+    return parent / name
 
 
 Files = Mapping[str, bytes | str]
@@ -45,6 +49,20 @@ def write(root: Path, files: Files) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
     return root
+
+
+def cases(*names: str, data: bytes = b"1\n") -> ByteFiles:
+    """Inputs and answers of tests of a package."""
+    return {f"data/{name}.{kind}": data for name in names for kind in ("in", "ans")}
+
+
+def refusal(root: Path, **options: Any) -> str:
+    """The sentence with which a package is refused."""
+    with pytest.raises(PackageError) as caught:
+        read_package(root, **options)
+    sentence = str(caught.value)
+    assert "\n" not in sentence
+    return sentence
 
 
 def data_of(package: Package, store: Path) -> Data:
@@ -93,31 +111,31 @@ class Problem:
         self._files[sha] = str(self._store / sha)
         return sha
 
-    def program(self, name: str, source: str, file: str = "", **more: str) -> ProblemProgram:
+    def program(self, name: str, source: str, file: str = "", **sources: str) -> ProblemProgram:
         """A program of one file, in Python unless the file's name says otherwise, or of `more` files as well."""
         main = file or f"{name}.py"
         language = {"py": "python3", "c": "c", "cpp": "cpp", "java": "java"}.get(main.rpartition(".")[2])
-        files = {main: self.blob(source), **{key: self.blob(text) for key, text in more.items()}}
+        files = {main: self.blob(source), **{key: self.blob(text) for key, text in sources.items()}}
         return ProblemProgram(name=name, language=language, main=main, files=files)
 
-    def test(self, name: str, given: str = "", answer: str = "", **more: object) -> ProblemTest:
+    def test(self, name: str, stdin: str = "", answer: str = "", **fields: object) -> ProblemTest:
         """One test; `files` of `more` are contents by name."""
-        files = more.pop("files", {})
+        files = fields.pop("files", {})
         assert isinstance(files, Mapping)
         return ProblemTest.model_validate(
             {
                 "name": name,
-                "input": self.blob(given),
+                "input": self.blob(stdin),
                 "answer": self.blob(answer),
                 "sample": name.startswith("sample/"),
                 "files": {key: self.blob(text) for key, text in files.items()},
-                **more,
+                **fields,
             }
         )
 
-    def data(self, *tests: ProblemTest, **more: object) -> Data:
+    def data(self, *tests: ProblemTest, **overrides: object) -> Data:
         """What a slot gets; the manifest travels as it does in a cluster."""
-        fields = {"name": "p", "limits": LIMITS, "validation": VALIDATION, "tests": list(tests), **more}
+        fields = {"name": "p", "limits": LIMITS, "validation": VALIDATION, "tests": list(tests), **overrides}
         manifest = ProblemManifest.model_validate(fields)
         read = ProblemManifest.model_validate_json(manifest_bytes(manifest))
         assert read == manifest
@@ -136,10 +154,13 @@ def source(text: str, language: str = "python3", mode: str = "lazy") -> dict[str
     return {"language": language, "source": text, "mode": mode}
 
 
-def several(files: Mapping[str, str | bytes], **more: object) -> dict[str, object]:
+def several(files: Mapping[str, str | bytes], **fields: object) -> dict[str, object]:
     """A submission of several files."""
-    made = [SourceFile.of(name, one.encode() if isinstance(one, str) else one) for name, one in files.items()]
-    return {"files": made, **more}
+    sources = [
+        SourceFile.of(name, content.encode() if isinstance(content, str) else content)
+        for name, content in files.items()
+    ]
+    return {"files": sources, **fields}
 
 
 _TEXT = """
@@ -599,12 +620,12 @@ say 7 * six;
 
 
 def _programs() -> dict[str, dict[str, bytes]]:
-    found: dict[str, dict[str, bytes]] = {}
+    table: dict[str, dict[str, bytes]] = {}
     for program in _TEXT.removeprefix("\n== ").split("\n== "):
         name, _, files = program.partition("\n")
         parts = [part.partition("\n") for part in files.removeprefix("-- ").split("\n-- ")]
-        found[name] = {file: (text.rstrip("\n") + "\n").encode() if text else b"" for file, _, text in parts}
-    return found
+        table[name] = {file: (text.rstrip("\n") + "\n").encode() if text else b"" for file, _, text in parts}
+    return table
 
 
 PROGRAMS = _programs()
@@ -638,6 +659,6 @@ def programs(row: Language) -> Programs:
     names = [name for name in (row.name, row.like) if name]
     path = next((path for name in names if (path := ROOT / f"{name}.txt").is_file()), ROOT / f"{row.name}.txt")
     _, *parts = _HEAD.split(path.read_text(encoding="utf-8"))
-    found = dict(zip(parts[::3], parts[2::3], strict=True))
+    sources = dict(zip(parts[::3], parts[2::3], strict=True))
     says = next((words for words in parts[1::3] if words), "")
-    return Programs(found, says)
+    return Programs(sources, says)

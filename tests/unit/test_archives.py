@@ -41,9 +41,9 @@ Change = Callable[[tarfile.TarInfo], None]
 
 
 def tar(
-    where: Path, files: ByteFiles, prefix: str = "", name: str = "x.tar", change: dict[str, Change] | None = None
+    parent: Path, files: ByteFiles, prefix: str = "", name: str = "x.tar", change: dict[str, Change] | None = None
 ) -> Path:
-    with tarfile.open(where / name, MODES[name]) as file:
+    with tarfile.open(parent / name, MODES[name]) as file:
         for path, data in files.items():
             entry = tarfile.TarInfo(prefix + path)
             entry.size = len(data)
@@ -51,7 +51,7 @@ def tar(
                 if path.endswith(end):
                     edit(entry)
             file.addfile(entry, io.BytesIO(data))
-    return where / name
+    return parent / name
 
 
 def refusal(path: Path) -> str:
@@ -119,13 +119,13 @@ BESIDE: ByteFiles = {"README.md": b"x", "LICENSE": b"x", ".git/config": b"x", "M
 def test_a_folder_beside_a_readme_is_entered(tmp_path: Path, inner: ByteFiles) -> None:
     files = {**BESIDE, **{f"problems/sum/{name}": data for name, data in inner.items()}}
     for path in (folder(tmp_path, files, "repository"), archive(tmp_path, files), tar(tmp_path, files)):
-        found = [one.text for one in check_package(path).findings.all]
+        findings = [finding.text for finding in check_package(path).findings.all]
         if inner is SUM:
             with read_package(path) as package:
                 assert package.manifest.name == "sum"
-            said = "LICENSE, Makefile, README.md beside the package's folder: no part of it, and left out"
-            assert any(said in one for one in found), found
-        assert not any("no other known format" in one for one in found), found
+            sentence = "LICENSE, Makefile, README.md beside the package's folder: no part of it, and left out"
+            assert any(sentence in text for text in findings), findings
+        assert not any("no other known format" in text for text in findings), findings
 
 
 def test_tests_beside_a_package_are_not_left_out_in_silence(tmp_path: Path) -> None:
@@ -212,17 +212,19 @@ def test_links_in_tar_archives(tmp_path: Path) -> None:
 )
 def test_hostile_tar_archives(tmp_path: Path, files: ByteFiles, change: dict[str, Change], sentence: str) -> None:
     assert sentence in refusal(tar(tmp_path, {**SUM, **files}, change=change))
-    assert [one.name for one in tmp_path.iterdir()] == ["x.tar"], "nothing is unpacked"
+    assert [path.name for path in tmp_path.iterdir()] == ["x.tar"], "nothing is unpacked"
 
 
 @pytest.mark.parametrize("name", MODES)
 def test_archives_that_end_too_early(tmp_path: Path, name: str) -> None:
     path = tar(tmp_path, {**SUM, "attachments/x": b"x" * 5000}, name=name)
-    whole = path.read_bytes()
-    for size in (3, 40, *((1636, 5000) if name == "x.tar" else (len(whole) // 2, len(whole) - 9))):
-        path.write_bytes(whole[:size])
-        said = refusal(path)
-        assert any(one in said for one in ("too early", "damaged", "tar archive that can be read", "end-of")), said
+    data = path.read_bytes()
+    for size in (3, 40, *((1636, 5000) if name == "x.tar" else (len(data) // 2, len(data) - 9))):
+        path.write_bytes(data[:size])
+        message = refusal(path)
+        assert any(words in message for words in ("too early", "damaged", "tar archive that can be read", "end-of")), (
+            message
+        )
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -233,9 +235,9 @@ def test_any_damage_is_refused_in_one_sentence(tmp_path: Path, flips: list[tuple
     for place, value in flips:
         data[place % min(len(data), 5120)] = value
     path.write_bytes(data)
-    said = ""
+    message = ""
     try:
         read_package(path).close()
     except PackageError as exc:
-        said = str(exc)
-    assert "\n" not in said
+        message = str(exc)
+    assert "\n" not in message

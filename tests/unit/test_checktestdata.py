@@ -96,13 +96,13 @@ def test_what_is_as_described(name: str) -> None:
     source, good, bad = CASES[name]
     for text in good:
         assert check(source, text) == ""
-    for text, said in bad.items():
-        found = check(source, text)
-        assert found.startswith("line ") and said in found, (text, found)
+    for text, sentence in bad.items():
+        message = check(source, text)
+        assert message.startswith("line ") and sentence in message, (text, message)
 
 
 @pytest.mark.parametrize(
-    ("source", "text", "said"),
+    ("source", "text", "sentence"),
     [
         ("INT(1,2", "1", "expected ')', found 'the end'"),
         ("NUMBER(1,2)", "1", "'NUMBER' is no command"),
@@ -120,13 +120,13 @@ def test_what_is_as_described(name: str) -> None:
         ("SET(a[1]=1,b=1) ASSERT(UNIQUE(a,b))", "", "have not the same places"),
     ],
 )
-def test_descriptions_at_fault(source: str, text: str, said: str | None) -> None:
-    if said is None:
+def test_descriptions_at_fault(source: str, text: str, sentence: str | None) -> None:
+    if sentence is None:
         assert check(source, text) == ""
         return
     with pytest.raises(DescriptionError) as caught:
         check(source, text)
-    assert said in str(caught.value)
+    assert sentence in str(caught.value)
 
 
 @given(st.lists(st.lists(st.integers(-(10**20), 10**20), min_size=1), min_size=1), st.data())
@@ -148,17 +148,17 @@ def test_the_program_that_goes_into_the_sandbox(tmp_path: Path) -> None:
     for name, data in {**checktestdata.program(), "x.ctd": b"INT(1,5)\nNEWLINE\n"}.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(data)
-    for text, code, said in (
+    for text, code, sentence in (
         (b"5\n", 42, ""),
         (b"6\n", 43, "x.ctd: line 1, character 1: expected a whole number from 1 to 5"),
     ):
         command = [sys.executable, str(tmp_path / checktestdata.MAIN)]
-        done = subprocess.run(command, input=text, capture_output=True, check=False, cwd="/")
-        assert done.returncode == code and said in done.stderr.decode()
+        process = subprocess.run(command, input=text, capture_output=True, check=False, cwd="/")
+        assert process.returncode == code and sentence in process.stderr.decode()
     (tmp_path / "x.ctd").write_bytes(b"INT(")
     command = [sys.executable, str(tmp_path / checktestdata.MAIN)]
-    done = subprocess.run(command, input=b"1", capture_output=True, check=False)
-    assert (done.returncode, done.stderr) == (1, b"x.ctd: expected a name, found 'the end'\n")
+    process = subprocess.run(command, input=b"1", capture_output=True, check=False)
+    assert (process.returncode, process.stderr) == (1, b"x.ctd: expected a name, found 'the end'\n")
 
 
 def test_it_is_an_input_validator_of_a_package(tmp_path: Path) -> None:
@@ -171,10 +171,10 @@ def test_it_is_an_input_validator_of_a_package(tmp_path: Path) -> None:
         "input_validators/z.py": "",
     }
     with read_package(packages.write(tmp_path / "sum", files)) as package:
-        found = {one.name: one for one in package.manifest.input_validators}
-        assert set(found) == {"x.ctd", "y.ctd", "z"}
-        one = found["x.ctd"]
-        assert (one.language, one.main) == ("python3", checktestdata.MAIN)
-        assert set(one.files) == {"x.ctd", *checktestdata.program()}
-        assert package.read(one.files["x.ctd"]) == b"INT(1,5) NEWLINE\n", "constants are put in"
+        programs = {validator.name: validator for validator in package.manifest.input_validators}
+        assert set(programs) == {"x.ctd", "y.ctd", "z"}
+        validator = programs["x.ctd"]
+        assert (validator.language, validator.main) == ("python3", checktestdata.MAIN)
+        assert set(validator.files) == {"x.ctd", *checktestdata.program()}
+        assert package.read(validator.files["x.ctd"]) == b"INT(1,5) NEWLINE\n", "constants are put in"
         assert not any("ctd" in note or "deep" in note for note in package.notes)

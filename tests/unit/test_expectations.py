@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,7 +16,7 @@ from judge.languages.table import load_table
 from judge.model.messages import Result, TestResult, Verdict
 from judge.problems import expectations
 from judge.problems.examples import Example, example_of, package_examples
-from judge.problems.expectations import MOST, candidates, matches, read_rules
+from judge.problems.expectations import MOST, Candidate, candidates, matches, read_rules
 from judge.problems.package import read_package
 from tests.support import packages
 
@@ -49,12 +51,12 @@ def plain(glob: str, name: str) -> bool:
     return bool(name) and glob[0] == name[0] and plain(glob[1:], name[1:])
 
 
-@given(st.text("ab*/", max_size=8), st.text("ab/", min_size=1, max_size=10).filter(lambda one: "//" not in one))
+@given(st.text("ab*/", max_size=8), st.text("ab/", min_size=1, max_size=10).filter(lambda path: "//" not in path))
 def test_a_star_is_anything_within_a_name(glob, path):
     parts = path.strip("/").split("/")
     parents = ["/".join(parts[: count + 1]) for count in range(len(parts))]
     if parents != [""]:
-        assert matches(glob, path.strip("/")) is any(plain(glob, one) for one in parents)
+        assert matches(glob, path.strip("/")) is any(plain(glob, parent) for parent in parents)
 
 
 BOMBS = [
@@ -88,7 +90,7 @@ def test_too_many_alternatives_are_refused_at_once(glob, work):
 
 def test_as_many_as_there_may_be():
     glob = "{a,b}" * 6
-    assert all(matches(glob, "".join(one)) for one in itertools.product("ab", repeat=6))
+    assert all(matches(glob, "".join(letters)) for letters in itertools.product("ab", repeat=6))
 
 
 def test_many_stars_take_no_time():
@@ -114,24 +116,33 @@ FOLDERS = {
 DATA = {"problem.yaml": "name: X\nlimits: {time_limit: 1}\n", "data/secret/1.in": "", "data/secret/1.ans": ""}
 
 
+def submissions_of(work: Path, files: Mapping[str, str]) -> dict[str, Candidate]:
+    with read_package(packages.write(work / "package", DATA | files)) as package:
+        return {candidate.path: candidate for candidate in candidates(package, load_table())}
+
+
 def of_folders(work) -> dict[str, Example]:
     with read_package(packages.write(work / "package", DATA | FOLDERS)) as package:
-        found = candidates(package, load_table())
-        skipped = {one.path: one.skipped for one in found if one.skipped}
+        submissions = candidates(package, load_table())
+        skipped = {candidate.path: candidate.skipped for candidate in submissions if candidate.skipped}
         assert skipped.keys() == {"mixed/d.c", "rejected/noext"}
         with pytest.raises(PackageError, match="package/submissions/rejected/noext: no language of the table"):
             package_examples(package, load_table())
-        return {one.path.split("/")[0]: example_of(package, one) for one in found if not one.skipped}
+        return {
+            candidate.path.split("/")[0]: example_of(package, candidate)
+            for candidate in submissions
+            if not candidate.skipped
+        }
 
 
 def test_what_a_folder_stands_for(work):
-    found = of_folders(work)
-    assert {folder: one.candidate.description for folder, one in found.items()} == {
+    examples = of_folders(work)
+    assert {folder: example.candidate.description for folder, example in examples.items()} == {
         "accepted": "AC", "wrong_answer": "WA", "time_limit_exceeded": "TLE", "run_time_error": "RTE",
         "memory_limit_exceeded": "MLE", "output_limit_exceeded": "OLE", "brute_force": "TLE or RTE",
         "compile_error": "CE",
     }  # fmt: skip
-    assert all(one.submission.mode == "full" for one in found.values()), "rules are about every test"
+    assert all(example.submission.mode == "full" for example in examples.values()), "rules are about every test"
 
 
 RIGHT = {
@@ -148,14 +159,14 @@ RIGHT = {
 
 def test_what_a_folder_permits(work):
     """A submission whose only test failed so is right in these folders, and in no others."""
-    for folder, one in of_folders(work).items():
+    for folder, example in of_folders(work).items():
         right = set()
         for verdict in Verdict:
             tests = [] if verdict is Verdict.CE else [TestResult(name="secret/1", verdict=verdict)]
-            if not one.wrong(verdict, Result(tests=tests)):
+            if not example.wrong(verdict, Result(tests=tests)):
                 right.add(verdict)
         assert right == set(RIGHT[folder].split()), folder
-        assert one.wrong(None, Result()) == "it was cancelled"
+        assert example.wrong(None, Result()) == "it was cancelled"
 
 
 TIMED = {
@@ -170,10 +181,8 @@ TIMED = {
 
 def bounds(work, text: str, *, legacy: bool = True) -> dict[str, str]:
     yaml = DATA["problem.yaml"] + ("" if legacy else "problem_format_version: 2025-09\n")
-    files = DATA | TIMED | {"problem.yaml": yaml} | ({"submissions/submissions.yaml": text} if text else {})
-    with read_package(packages.write(work / "package", files)) as package:
-        found = candidates(package, load_table())
-        return {one.path: one.bound for one in found if one.bound}
+    files = TIMED | {"problem.yaml": yaml} | ({"submissions/submissions.yaml": text} if text else {})
+    return {path: candidate.bound for path, candidate in submissions_of(work, files).items() if candidate.bound}
 
 
 PLAIN = {"accepted/quick.py": "lower", "accepted/slow.py": "lower", "time_limit_exceeded/naive.py": "upper"}
@@ -199,62 +208,55 @@ PLAIN = {"accepted/quick.py": "lower", "accepted/slow.py": "lower", "time_limit_
     ],
 )
 def test_what_bounds_the_time_limit(work, text, changed):
-    wanted = {path: bound for path, bound in {**PLAIN, **changed}.items() if bound}
-    assert bounds(work, text) == wanted
+    expected = {path: bound for path, bound in {**PLAIN, **changed}.items() if bound}
+    assert bounds(work, text) == expected
 
 
-def test_a_bound_is_not_both(work):
-    with pytest.raises(PackageError, match=r"submissions/accepted/slow.py: is to stay within the time limit and to"):
-        bounds(work, "accepted/slow.py: {use_for_time_limit: upper}")
-
-
-def test_an_unknown_bound(work):
-    with pytest.raises(PackageError, match=r"'never' is no use for the time limit; expected false, lower or upper"):
-        bounds(work, "accepted/slow.py: {use_for_time_limit: never}")
+@pytest.mark.parametrize(
+    ("use", "sentence"),
+    [
+        ("upper", r"submissions/accepted/slow.py: is to stay within the time limit and to"),
+        ("never", r"'never' is no use for the time limit; expected false, lower or upper"),
+    ],
+)
+def test_a_bound_that_is_refused(work, use, sentence):
+    with pytest.raises(PackageError, match=sentence):
+        bounds(work, f"accepted/slow.py: {{use_for_time_limit: {use}}}")
 
 
 def test_the_slowest_test_of_those_that_a_rule_is_about(work):
-    files = DATA | TIMED | {"submissions/submissions.yaml": "mixed/m.py: {'secret/1*': {permitted: [AC]}}"}
-    with read_package(packages.write(work / "package", files)) as package:
-        found = {one.path: one for one in candidates(package, load_table())}
-    result = Result(
-        tests=[TestResult(name=name, verdict=Verdict.AC, cpu=cpu) for name, cpu in (("secret/12", 1), ("x", 9))]
-    )
-    assert found["mixed/m.py"].slowest(result) == 1
-    assert found["accepted/slow.py"].slowest(result) == 9
-    assert found["accepted/slow.py"].slowest(Result()) == 0
+    rules = {"submissions/submissions.yaml": "mixed/m.py: {'secret/1*': {permitted: [AC]}}"}
+    submissions = submissions_of(work, TIMED | rules)
+    tests = [TestResult(name=name, verdict=Verdict.AC, cpu=cpu) for name, cpu in (("secret/12", 1), ("x", 9))]
+    result = Result(tests=tests)
+    assert submissions["mixed/m.py"].slowest(result) == 1
+    assert submissions["accepted/slow.py"].slowest(result) == 9
+    assert submissions["accepted/slow.py"].slowest(Result()) == 0
 
 
 def test_files_of_several_languages(work):
-    files = DATA | {"submissions/accepted/x/a.py": "x", "submissions/accepted/x/b.c": "x"}
-    files |= {
-        "submissions/accepted/y/a.c": "x",
-        "submissions/accepted/y/b.cpp": "x",
-        "submissions/accepted/z/n.txt": "",
-    }
-    files |= {"submissions/submissions.yaml": "accepted/z: {language: python3, entrypoint: n.txt}"}
-    with read_package(packages.write(work / "package", files)) as package:
-        found = {one.path: one for one in candidates(package, load_table())}
-    assert found["accepted/x"].skipped == "its files are in several languages: c, python3"
-    assert (found["accepted/y"].language, found["accepted/y"].skipped) == ("cpp", "")
-    assert (found["accepted/z"].language, found["accepted/z"].entry) == ("python3", "n.txt")
+    names = ("x/a.py", "x/b.c", "y/a.c", "y/b.cpp", "z/n.txt")
+    rules = {"submissions/submissions.yaml": "accepted/z: {language: python3, entrypoint: n.txt}"}
+    submissions = submissions_of(work, {f"submissions/accepted/{name}": "x" for name in names} | rules)
+    assert submissions["accepted/x"].skipped == "its files are in several languages: c, python3"
+    assert (submissions["accepted/y"].language, submissions["accepted/y"].skipped) == ("cpp", "")
+    assert (submissions["accepted/z"].language, submissions["accepted/z"].entry) == ("python3", "n.txt")
 
 
 def test_what_an_annotation_says_where_no_folder_does(work):
-    files = DATA | {
+    files = {
         "submissions/mixed/a.py": "# @EXPECTED_RESULTS@: WRONG-ANSWER, TIMELIMIT",
         "submissions/mixed/b.py": "x",
         "submissions/accepted/c.py": "# @EXPECTED_RESULTS@: WRONG-ANSWER",
     }
-    with read_package(packages.write(work / "package", files)) as package:
-        found = {one.path: one for one in candidates(package, load_table())}
-    says = {
-        path: (one.description, one.skipped) for path, one in found.items() if path in {"mixed/a.py", "accepted/c.py"}
-    }
-    assert says == {"mixed/a.py": ("TLE or WA", ""), "accepted/c.py": ("AC", "")}
-    assert "nor an annotation" in found["mixed/b.py"].skipped
-    assert expectations.check(found["mixed/a.py"].rules[0], Verdict.AC, Result()) == "the verdict is AC, not TLE or WA"
-    assert not expectations.check(found["mixed/a.py"].rules[0], Verdict.TLE, Result())
+    submissions = submissions_of(work, files)
+    annotated, folder = submissions["mixed/a.py"], submissions["accepted/c.py"]
+    assert (annotated.description, annotated.skipped) == ("TLE or WA", "")
+    assert (folder.description, folder.skipped) == ("AC", "")
+    assert "nor an annotation" in submissions["mixed/b.py"].skipped
+    (rule,) = annotated.rules
+    assert expectations.check(rule, Verdict.AC, Result()) == "the verdict is AC, not TLE or WA"
+    assert not expectations.check(rule, Verdict.TLE, Result())
 
 
 @pytest.mark.parametrize(("version", "rule"), [("legacy", True), ("2023-07-draft", True), ("2025-09", False)])
@@ -262,4 +264,4 @@ def test_submissions_that_get_a_part_of_the_points(tmp_path, version, rule):
     yaml = f"problem_format_version: {version}\nname: Sum\ntype: scoring\nlimits: {{time_limit: 1}}\n"
     files = {"problem.yaml": yaml, "data/secret/1.in": "1\n", "data/secret/1.ans": "1\n"}
     with read_package(packages.write(tmp_path / "p", files), time_limit=1.0) as package:
-        assert any(one.glob == "partially_accepted" and one.partial for one in read_rules(package)) is rule
+        assert any(rule.glob == "partially_accepted" and rule.partial for rule in read_rules(package)) is rule

@@ -58,12 +58,12 @@ def yaml(extra: str, base: Files = PLAIN) -> dict[str, bytes | str]:
 
 def one_sentence(call) -> None:
     """It works, or is refused in one sentence."""
-    said = ""
+    message = ""
     try:
         call()
     except PackageError as exc:
-        said = str(exc)
-    assert "\n" not in said
+        message = str(exc)
+    assert "\n" not in message
 
 
 def text(package: Package, path: str) -> str:
@@ -113,8 +113,8 @@ def test_old_names_and_places(tmp_path):
 
 
 def test_json_in_place_of_yaml(tmp_path):
-    said = json.dumps({"name": "sums", "title": "S", "time_limit": 1, "memory_limit": 64, "n_input": 3, "infile": ""})
-    with load(tmp_path, with_(PLAIN, {"task.yaml": None, "task.json": said})) as package:
+    text = json.dumps({"name": "sums", "title": "S", "time_limit": 1, "memory_limit": 64, "n_input": 3, "infile": ""})
+    with load(tmp_path, with_(PLAIN, {"task.yaml": None, "task.json": text})) as package:
         assert package.manifest.title == "S"
 
 
@@ -140,7 +140,7 @@ def test_groups_that_share_tests_or_multiply_stand_in_judge_yaml(tmp_path):
     with load(tmp_path / "1", yaml(parameters)) as package:
         task = package.manifest.task
         assert task is not None
-        assert [(one.name, one.points, one.rule, one.tests) for one in task.subtasks] == [
+        assert [(subtask.name, subtask.points, subtask.rule, subtask.tests) for subtask in task.subtasks] == [
             ("subtask 0", 40, "mul", ["secret/000", "secret/001"]),
             ("everything", 60, "mul", ["secret/000", "secret/001", "secret/002"]),
         ]
@@ -159,7 +159,7 @@ def test_groups_that_depend_on_others_need_their_tests_as_well(tmp_path):
     with load(tmp_path, yaml(f"score_type: GroupMin\nscore_type_parameters: {groups}\n")) as package:
         task = package.manifest.task
         assert task is not None
-        assert [(one.points, one.tests) for one in task.subtasks] == [
+        assert [(subtask.points, subtask.tests) for subtask in task.subtasks] == [
             (10, ["secret/000"]),
             (30, ["secret/000", "secret/001"]),
             (60, ["secret/000", "secret/001", "secret/002"]),
@@ -238,11 +238,11 @@ def test_a_word_that_sources_ask_for_is_defined(tmp_path, name, text, word):
 def test_a_defined_word_stands_before_the_usual_one(language, word):
     task, table = IoiTask(define="EVAL"), load_table()
     submission = Submission(language=language, source="x\n")
-    made = plan(submission, Limits(), table, {}, task).compile
+    command = plan(submission, Limits(), table, {}, task).compile
     usual = plan(submission, Limits(), table, {}, IoiTask()).compile
-    assert made is not None and usual is not None
-    assert [one for one in made if one not in usual] == ([word] if word else [])
-    assert [one for one in made if one != word] == list(usual)
+    assert command is not None and usual is not None
+    assert [argument for argument in command if argument not in usual] == ([word] if word else [])
+    assert [argument for argument in command if argument != word] == list(usual)
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ def test_two_steps_and_output_only(tmp_path):
     with load(tmp_path / "1", files) as package:
         task = package.manifest.task
         assert task is not None and (task.kind, task.processes, task.entry) == ("two-steps", 2, "manager")
-    draft = cms.convert(_tree(tmp_path / "2", yaml("output_only: true\n")), _asked())
+    draft = cms.convert(_tree(tmp_path / "2", yaml("output_only: true\n")), _options())
     assert "submit-answer" in draft.problem["type"]
 
 
@@ -295,20 +295,21 @@ def test_two_steps_and_output_only(tmp_path):
     ],
 )
 def test_statements_in_markdown(tmp_path, files, statements):
-    draft = cms.convert(_tree(tmp_path / "x", with_(PLAIN, {"statement/statement.pdf": None, **files})), _asked())
+    draft = cms.convert(_tree(tmp_path / "x", with_(PLAIN, {"statement/statement.pdf": None, **files})), _options())
     assert {path.removeprefix("statement/") for path in draft.files if path.startswith("statement/")} == statements
     assert any("a statement" in line for line in draft.report.losses) == (not statements)
 
 
 @pytest.mark.parametrize(
-    ("said", "checker", "validated"), [("diff", True, 0), ("comparator", True, 1), ("", True, 1), ("diff", False, 0)]
+    ("parameter", "checker", "validated"),
+    [("diff", True, 0), ("comparator", True, 1), ("", True, 1), ("diff", False, 0)],
 )
-def test_how_outputs_of_two_steps_are_judged(tmp_path, said, checker, validated):
-    text = "task_type: TwoSteps\n" + (f"task_type_parameters: [{said}]\n" if said else "")
+def test_how_outputs_of_two_steps_are_judged(tmp_path, parameter, checker, validated):
+    text = "task_type: TwoSteps\n" + (f"task_type_parameters: [{parameter}]\n" if parameter else "")
     files = with_(yaml(text), {"sol/manager.cpp": CPP, "check/checker.cpp": CPP if checker else None})
     with load(tmp_path, files) as package:
         assert len(package.manifest.validators) == validated
-        assert any("say diff" in note for note in package.notes) == (said == "diff" and checker)
+        assert any("say diff" in note for note in package.notes) == (parameter == "diff" and checker)
 
 
 def _tree(path, files):
@@ -317,14 +318,14 @@ def _tree(path, files):
     return open_tree(write(path, files))
 
 
-def _asked():
+def _options():
     from judge.problems.importers.draft import ImporterWords
 
     return ImporterWords()
 
 
 @pytest.mark.parametrize(
-    ("checker", "wanted"),
+    ("checker", "line"),
     [
         ({"check/checker.cpp": CPP, "check/lib.h": ""}, "c++ -std=gnu++17 -O2 -w -DEVAL -o checker checker.cpp"),
         ({"check/checker.py": "print(1)\n"}, "python3"),
@@ -332,10 +333,10 @@ def _asked():
         ({"check/checker": b"\x7fELF"}, "chmod 755 checker"),
     ],
 )
-def test_checkers_of_all_kinds(tmp_path, checker, wanted):
+def test_checkers_of_all_kinds(tmp_path, checker, line):
     with load(tmp_path, with_(PLAIN, checker)) as package:
         assert package.manifest.validators[0].main == "build" or package.manifest.validators[0].language is None
-        assert wanted in text(package, "output_validator/build")
+        assert line in text(package, "output_validator/build")
         assert ("without its source" in "\n".join(package.notes)) == (checker.get("check/checker") == b"\x7fELF")
 
 
@@ -348,14 +349,14 @@ def test_a_checker_or_manager_brings_what_it_includes_and_nothing_else(tmp_path)
         "sol/game.h": "int game();\n",
     }
     with load(tmp_path / "1", with_(PLAIN, files)) as package:
-        here = {path for path in paths(package) if path.startswith("output_validator/")}
-        assert {"output_validator/board.cpp", "output_validator/rules.inc"} <= here
-        assert "output_validator/other.cpp" not in here
+        members = {path for path in paths(package) if path.startswith("output_validator/")}
+        assert {"output_validator/board.cpp", "output_validator/rules.inc"} <= members
+        assert "output_validator/other.cpp" not in members
         assert any("check/other.cpp: nothing says what" in note for note in package.notes)
     files = {"check/checker.py": "import sys\nfrom rules import ok\n", "check/rules.py": "import more\n"}
     with load(tmp_path / "2", with_(PLAIN, files | {"check/more.py": "", "check/sys2.py": ""})) as package:
-        here = {path for path in paths(package) if path.startswith("output_validator/")}
-        assert here == {f"output_validator/{name}" for name in ("build", "run", "checker.py", "rules.py", "more.py")}
+        members = {path for path in paths(package) if path.startswith("output_validator/")}
+        assert members == {f"output_validator/{name}" for name in ("build", "run", "checker.py", "rules.py", "more.py")}
 
 
 def test_testlib_is_asked_in_the_way_that_its_header_speaks(tmp_path):
@@ -443,8 +444,8 @@ def test_subtasks_of_task_maker_contain_others(tmp_path):
     with load(tmp_path, with_(PLAIN, {"gen/GEN": gen})) as package:
         task = package.manifest.task
         assert task is not None
-        found = {one.name: (one.points, [name[-3:] for name in one.tests]) for one in task.subtasks}
-    assert found == {"a": (30, ["000"]), "subtask 1": (30, ["000", "001", "002"]), "c": (40, ["000", "002"])}
+        subtasks = {subtask.name: (subtask.points, [name[-3:] for name in subtask.tests]) for subtask in task.subtasks}
+    assert subtasks == {"a": (30, ["000"]), "subtask 1": (30, ["000", "001", "002"]), "c": (40, ["000", "002"])}
 
 
 @given(
@@ -455,18 +456,18 @@ def test_subtasks_of_task_maker_contain_others(tmp_path):
 )
 def test_gen_counts_every_test_once(lines):
     try:
-        found = cms_gen.read_gen("\n".join(lines), "GEN")
+        gen = cms_gen.read_gen("\n".join(lines), "GEN")
     except PackageError:
         return
     tests = [line for line in lines if line.startswith("#COPY") or (line and not line.startswith("#"))]
-    assert len(found.lines) == len(tests)
-    if found.subtasks:
-        assert sum(one.count for one in found.subtasks) == len(found.lines)
+    assert len(gen.lines) == len(tests)
+    if gen.subtasks:
+        assert sum(subtask.count for subtask in gen.subtasks) == len(gen.lines)
 
 
 @given(st.text(alphabet=string.printable, max_size=200))
-def test_any_gen_is_read_or_refused(said):
-    one_sentence(lambda: cms_gen.read_gen(said, "GEN"))
+def test_any_gen_is_read_or_refused(text):
+    one_sentence(lambda: cms_gen.read_gen(text, "GEN"))
 
 
 @given(st.text(alphabet="01.*+?|()[]{}\\d,-^$ab", max_size=30))
@@ -524,8 +525,8 @@ REPOSITORY: dict[str, bytes | str] = {
 
 
 def json_plus(base: Files, **changes) -> dict[str, bytes | str]:
-    said = {**json.loads(base["problem.json"]), **changes}
-    return with_(base, {"problem.json": json.dumps(said)})
+    settings = {**json.loads(base["problem.json"]), **changes}
+    return with_(base, {"problem.json": json.dumps(settings)})
 
 
 def test_an_export_of_tps(tmp_path):
@@ -536,7 +537,7 @@ def test_an_export_of_tps(tmp_path):
         assert manifest.task is not None
         assert manifest.task.entry == "grader"
         assert sorted(manifest.include["cpp"]) == ["grader.cpp", "mountains.h"]
-        assert [(one.points, one.rule, one.tests) for one in manifest.task.subtasks] == [
+        assert [(subtask.points, subtask.rule, subtask.tests) for subtask in manifest.task.subtasks] == [
             (0, "min", ["sample/0-01"]),
             (30, "min", ["sample/0-01", "secret/1-01", "secret/1-02"]),
             (70, "min", ["sample/0-01", "secret/1-01", "secret/1-02", "secret/2-01"]),
@@ -559,22 +560,22 @@ def test_a_repository_of_tps(tmp_path):
             "submissions/wrong_answer/f.cpp",
             "submissions/rejected/h.cpp",  # right but for a subtask
         }
-        said = [note for note in package.notes if "not carried over: solution" in note]
-        assert len(said) == 2
-        assert any("e.cpp: 'partially_correct' for all of its tests" in one for one in said)
+        losses = [note for note in package.notes if "not carried over: solution" in note]
+        assert len(losses) == 2
+        assert any("e.cpp: 'partially_correct' for all of its tests" in note for note in losses)
     pages = {
         "statement/index.md": b"# Mountains\n![top](top.png)\n",
         "statement/top.png": b"\x89PNG",
         "statement/a.sh": b"",
     }
     with load(tmp_path / "pages", with_(REPOSITORY, pages)) as package:
-        found = {path for path in paths(package) if path.startswith("statement/")}
-        assert found == {"statement/problem.en.md", "statement/top.png"}
+        statements = {path for path in paths(package) if path.startswith("statement/")}
+        assert statements == {"statement/problem.en.md", "statement/top.png"}
     mapping = "samples 0-01\n2^n 1-01\n2^n 0-01\nfull 2-01\nfull 1-01\n"
     with load(tmp_path / "mapped", with_(REPOSITORY, {"tests/mapping": mapping})) as package:
         task = package.manifest.task
         assert task is not None
-        assert [one.tests for one in task.subtasks] == [
+        assert [subtask.tests for subtask in task.subtasks] == [
             ["sample/0-01"],
             ["sample/0-01", "secret/1-01"],
             ["secret/1-01", "secret/2-01"],
@@ -655,7 +656,7 @@ def test_limits_are_refused_with_their_units(tmp_path, changes, sentence):
 
 
 @pytest.mark.parametrize(
-    ("said", "mib", "note"),
+    ("limit", "mib", "note"),
     [
         (524288, 512, "524288 is read as KiB"),
         (4194303, 4096, "4194303 is read as KiB"),
@@ -664,12 +665,12 @@ def test_limits_are_refused_with_their_units(tmp_path, changes, sentence):
         (256, 256, ""),
     ],
 )
-def test_units_of_the_memory_limit_of_tps(tmp_path, said, mib, note):
-    files = json_plus(EXPORT, memory_limit=said)
+def test_units_of_the_memory_limit_of_tps(tmp_path, limit, mib, note):
+    files = json_plus(EXPORT, memory_limit=limit)
     with load(tmp_path, files) as package:
         assert round(package.manifest.limits.memory / 1024**2) == mib
-        told = [line for line in package.notes if "is read as" in line]
-        assert len(told) == bool(note) and note in "".join(told)
+        lines = [line for line in package.notes if "is read as" in line]
+        assert len(lines) == bool(note) and note in "".join(lines)
 
 
 def test_a_folder_that_gen_copies_from_is_not_said_to_be_left_out(tmp_path):
@@ -698,19 +699,19 @@ def test_subtasks_of_tps_by_gen_data_where_there_is_no_mapping(tmp_path, data, c
     }
     with load(tmp_path, files) as package:
         task = package.manifest.task
-        found = [len(one.tests) for one in task.subtasks] if task is not None else []
-        assert found == ([1, 2, 3] if counts else [])
+        sizes = [len(subtask.tests) for subtask in task.subtasks] if task is not None else []
+        assert sizes == ([1, 2, 3] if counts else [])
         assert any("the tests of subtasks by gen/data, as" in note for note in package.notes) == counts
         assert any("gen/data: lists other tests than there are" in note for note in package.notes) != counts
 
 
-@pytest.mark.parametrize("said", [3, 256])
-def test_the_memory_limit_that_is_asked_for_counts(tmp_path, said):
-    where = write(tmp_path / "tps", json_plus(EXPORT, memory_limit=said))
-    with read_package(where, options=ImporterWords(memory=77)) as package:
+@pytest.mark.parametrize("limit", [3, 256])
+def test_the_memory_limit_that_is_asked_for_counts(tmp_path, limit):
+    root = write(tmp_path / "tps", json_plus(EXPORT, memory_limit=limit))
+    with read_package(root, options=ImporterWords(memory=77)) as package:
         assert package.manifest.limits.memory == 77 * 1024**2
-    where = write(tmp_path / "cms", PLAIN)
-    with read_package(where, options=ImporterWords(memory=77)) as package:
+    root = write(tmp_path / "cms", PLAIN)
+    with read_package(root, options=ImporterWords(memory=77)) as package:
         assert package.manifest.limits.memory == 77 * 1024**2
         assert any("memory limit 77 MiB, as --memory says, in place of" in note for note in package.notes)
 
@@ -770,8 +771,8 @@ def test_tests_that_are_listed_wrongly(tmp_path, old, new, sentence):
 def test_the_official_solution_by_another_name(tmp_path, names, official):
     files = with_(PLAIN, {"sol/solution.cpp": None, "sol/soluzione.py": None, "sol/slow.cpp": None})
     with load(tmp_path, {**files, **{f"sol/{name}": CPP for name in names}}) as package:
-        found = sorted(path for path in paths(package) if path.startswith("submissions/"))
-        assert found == [f"submissions/accepted/{name}" for name in official]
+        solutions = sorted(path for path in paths(package) if path.startswith("submissions/"))
+        assert solutions == [f"submissions/accepted/{name}" for name in official]
 
 
 @pytest.mark.parametrize(
@@ -785,8 +786,8 @@ def test_the_official_solution_by_another_name(tmp_path, names, official):
 def test_solutions_in_the_other_folder(tmp_path, names, official):
     files = with_(PLAIN, {"sol/solution.cpp": None, "sol/soluzione.py": None, "sol/slow.cpp": None})
     with load(tmp_path, {**files, **{f"solution/{name}": CPP for name in names}}) as package:
-        found = sorted(path for path in paths(package) if path.startswith("submissions/"))
-        assert found == [f"submissions/accepted/{name}" for name in official]
+        solutions = sorted(path for path in paths(package) if path.startswith("submissions/"))
+        assert solutions == [f"submissions/accepted/{name}" for name in official]
         assert not any("nothing says what they are for" in note for note in package.notes)
 
 
@@ -801,7 +802,7 @@ def test_headers_of_managers_go_with_submissions_without_a_grader(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("names", "found"),
+    ("names", "languages"),
     [
         (["testo/italian.pdf", "testo/english.pdf"], {"it", "en"}),
         (["statement/sums.pdf", "statement/figure.pdf"], {"hu"}),
@@ -811,10 +812,10 @@ def test_headers_of_managers_go_with_submissions_without_a_grader(tmp_path):
         (["statement/figure.pdf", "statement/logo.pdf"], set()),
     ],
 )
-def test_statements_by_the_names_of_languages(tmp_path, names, found):
+def test_statements_by_the_names_of_languages(tmp_path, names, languages):
     files = {"statement/statement.pdf": None, **dict.fromkeys(names, b"%PDF-1.4")}
     with load(tmp_path, with_(yaml("primary_language: hu\n"), files)) as package:
-        assert {one.language for one in package.manifest.statements} == found
+        assert {statement.language for statement in package.manifest.statements} == languages
 
 
 def test_words_that_yaml_has_as_truth_values(tmp_path):
@@ -822,7 +823,7 @@ def test_words_that_yaml_has_as_truth_values(tmp_path):
     text = yaml("primary_language: no\ninfile: on\noutfile: off\n")
     text["task.yaml"] = str(text["task.yaml"]).replace('infile: ""\n', "").replace('outfile: ""\n', "")
     with load(tmp_path, text) as package:
-        assert {one.language for one in package.manifest.statements} == {"no"}
+        assert {statement.language for statement in package.manifest.statements} == {"no"}
         assert package.manifest.task is not None
         assert (package.manifest.task.input_file, package.manifest.task.output_file) == ("on", "off")
 
@@ -836,8 +837,8 @@ def test_tests_that_are_not_made_are_said_before_anything_else(tmp_path):
 def test_the_only_statement_of_tps_may_have_any_name(tmp_path):
     with load(tmp_path / "one", with_(REPOSITORY, {"statement/index.md": None, "statement/prob.md": "x"})) as package:
         assert "statement/problem.en.md" in paths(package)
-    both = {"statement/index.md": None, "statement/prob.md": "x", "statement/other.md": "x"}
-    with load(tmp_path / "two", with_(REPOSITORY, both)) as package:
+    several = {"statement/index.md": None, "statement/prob.md": "x", "statement/other.md": "x"}
+    with load(tmp_path / "two", with_(REPOSITORY, several)) as package:
         assert "statement/problem.en.md" not in paths(package)
 
 
@@ -850,17 +851,17 @@ def test_the_grader_of_tps_may_have_another_name(tmp_path):
 def test_what_is_not_known_or_not_used_is_said(tmp_path):
     files = with_(yaml("depends_on: [x]\n"), {"check/checker.cpp": CPP, "check/gen.sh": "", "cor/old.txt": ""})
     with load(tmp_path / "cms", files) as package:
-        said = "\n".join(package.notes)
-    assert "task.yaml: depends_on: nothing is known of this key" in said
-    assert "check/gen.sh, cor/old.txt: nothing says what they are for" in said
+        notes = "\n".join(package.notes)
+    assert "task.yaml: depends_on: nothing is known of this key" in notes
+    assert "check/gen.sh, cor/old.txt: nothing says what they are for" in notes
     groups = "score_type: GroupMin\nscore_type_parameters: [{points: 100, testcases: 3, color: red}]\n"
     with load(tmp_path / "groups", yaml(groups)) as package:
         assert any("score_type_parameters.0: color: nothing is known" in note for note in package.notes)
-    more = json_plus(with_(REPOSITORY, {"grader/cpp/notes.txt": "", "checker/other.txt": ""}), time_limt=3)
-    with load(tmp_path / "tps", more) as package:
-        said = "\n".join(package.notes)
-    assert "problem.json: time_limt: nothing is known of this key; did you mean 'time_limit'?" in said
-    assert "grader/cpp/notes.txt, checker/other.txt: nothing says what they are for" in said
+    repository = json_plus(with_(REPOSITORY, {"grader/cpp/notes.txt": "", "checker/other.txt": ""}), time_limt=3)
+    with load(tmp_path / "tps", repository) as package:
+        notes = "\n".join(package.notes)
+    assert "problem.json: time_limt: nothing is known of this key; did you mean 'time_limit'?" in notes
+    assert "grader/cpp/notes.txt, checker/other.txt: nothing says what they are for" in notes
     with load(tmp_path / "plain", PLAIN) as package:
         assert not any("nothing is known" in note for note in package.notes), package.notes
 
@@ -875,10 +876,10 @@ def test_a_single_file_is_called_as_its_graders_know_it():
     table = load_table()
     for language, name, grader in (("python3", "sums.py", "grader.py"), ("cpp", "sums.cpp", "grader.cpp")):
         submission = Submission(language=language, source="x = 1\n", filename="mine.txt")
-        made = plan(submission, Limits(), table, {grader: b"import sums\n"}, task)
-        assert set(made.files) == {name, grader}
-        started = [word for word in [*(made.compile or []), *made.run] if word.endswith(grader)]
-        assert started, made
+        program = plan(submission, Limits(), table, {grader: b"import sums\n"}, task)
+        assert set(program.files) == {name, grader}
+        started = [word for word in [*(program.compile or []), *program.run] if word.endswith(grader)]
+        assert started, program
     plain = plan(Submission(language="python3", source="x\n"), Limits(), table, {}, task)
     assert set(plain.files) == {"sums.py"}
 
@@ -888,8 +889,8 @@ def test_score_types_of_tps(tmp_path):
         with load(tmp_path / kind, json_plus(REPOSITORY, score_type=kind)) as package:
             assert not any("score_type" in note for note in package.notes)
             task = package.manifest.task
-            rules = [str(one.rule) for one in task.subtasks] if task is not None else []
-            return {one.aggregation for one in package.manifest.groups if "/" in one.name}, rules
+            rules = [str(subtask.rule) for subtask in task.subtasks] if task is not None else []
+            return {group.aggregation for group in package.manifest.groups if "/" in group.name}, rules
 
     for kind, rule in (("GroupMin", "min"), ("GroupMul", "mul"), ("GroupSum", "sum")):
         aggregations, rules = groups(kind)
@@ -909,15 +910,15 @@ def test_tps_names_what_it_leaves_out_and_says_nothing_untrue(tmp_path):
     beside = {"hyper/a.cpp": "", "package/meta.json": "{}", "public/x.txt": "", "attachments/y.txt": ""}
     unsaid = {"solution/other.cpp": "", "gen/data": "", "validator/v.cpp": ""}
     with load(tmp_path, with_(REPOSITORY, {**beside, **unsaid})) as package:
-        said = [note.removeprefix("not carried over: ") for note in package.notes]
-    assert "hyper/, package/, public/: nothing says what they are for" in said
-    assert "gen/: what makes tests is not kept with them" in said
-    assert "validator/: its programs do not look at the tests" in said
-    assert "solution/other.cpp: solutions.json does not say what they should do" in said
+        notes = [note.removeprefix("not carried over: ") for note in package.notes]
+    assert "hyper/, package/, public/: nothing says what they are for" in notes
+    assert "gen/: what makes tests is not kept with them" in notes
+    assert "validator/: its programs do not look at the tests" in notes
+    assert "solution/other.cpp: solutions.json does not say what they should do" in notes
 
 
 @pytest.mark.parametrize(
-    ("verdict", "exception", "folder_"),
+    ("verdict", "exception", "place"),
     [
         ("correct", "protocol_violation", "rejected"),
         ("correct", "partially_correct", None),
@@ -926,14 +927,14 @@ def test_tps_names_what_it_leaves_out_and_says_nothing_untrue(tmp_path):
         ("partially_correct", "incorrect", None),
     ],
 )
-def test_solutions_of_tps_with_exceptions(tmp_path, verdict, exception, folder_):
-    said = '{"a.cpp": {"verdict": "model_solution"}, "x.cpp": {"verdict": "%s", "except": {"full": "%s"}}}'
+def test_solutions_of_tps_with_exceptions(tmp_path, verdict, exception, place):
+    solutions = '{"a.cpp": {"verdict": "model_solution"}, "x.cpp": {"verdict": "%s", "except": {"full": "%s"}}}'
     with load(
-        tmp_path, with_(REPOSITORY, {"solutions.json": said % (verdict, exception), "solution/x.cpp": ""})
+        tmp_path, with_(REPOSITORY, {"solutions.json": solutions % (verdict, exception), "solution/x.cpp": ""})
     ) as package:
-        found = {path.split("/")[1] for path in paths(package) if path.endswith("/x.cpp")}
-        assert found == ({folder_} if folder_ else set())
-        assert any("solution x.cpp: " in note for note in package.notes) is (folder_ is None)
+        folders = {path.split("/")[1] for path in paths(package) if path.endswith("/x.cpp")}
+        assert folders == ({place} if place else set())
+        assert any("solution x.cpp: " in note for note in package.notes) is (place is None)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from judge.problems.importers.making import UnmadeError
 from judge.problems.package import read_package
 from judge.problems.reading.checks import check_package
 from tests.support.packages import ByteFiles, folder
-from tests.unit.test_importers_made import STANDARD, contents, made, plan_of, steps
+from tests.unit.test_importers_made import STANDARD, completed, contents, plan_of, steps
 
 LISTED = b"""solution: /submissions/accepted/sol.cpp
 random_salt: pepper
@@ -63,9 +63,9 @@ def with_(text: str) -> ByteFiles:
 
 
 def test_tests_are_planned_as_they_are_listed(tmp_path: Path) -> None:
-    where = folder(tmp_path, FILES)
-    plan = plan_of(where)
-    assert [(one[0], *one[-2:]) for one in steps(plan)] == [
+    root = folder(tmp_path, FILES)
+    plan = plan_of(root)
+    assert [(step[0], *step[-2:]) for step in steps(plan)] == [
         ("generator random", "", "data/secret/3-random.in"),
         ("solution", "data/secret/3-random.in", "data/secret/3-random.ans"),
         ("generator random", "", "data/secret/4-random.in"),
@@ -86,12 +86,12 @@ def test_tests_are_planned_as_they_are_listed(tmp_path: Path) -> None:
     assert arguments[0][1].isdecimal() and arguments[0][1] != arguments[1][1]
     assert set(plan.programs["generator random"].files) == {"program.cpp", "lib.h"}
     assert set(plan.programs["generator two"].files) == {"a.py", "b.py"}
-    with made(where, plan, tmp_path) as package:
-        found = {name: (given, answer) for name, given, answer in contents(package)}
-        assert found["sample/1"] == (b"1\n", b"2\n") == found["secret/1-deep/hand"]
-        assert found["sample/2-second"] == (b"5\n", b"6\n")
-        assert found["secret/6-other"] == (b"data/secret/6-other.in\n", b"data/secret/6-other.ans\n")
-        assert len(found) == 9
+    with completed(root, plan, tmp_path) as package:
+        tests = {name: (stdin, answer) for name, stdin, answer in contents(package)}
+        assert tests["sample/1"] == (b"1\n", b"2\n") == tests["secret/1-deep/hand"]
+        assert tests["sample/2-second"] == (b"5\n", b"6\n")
+        assert tests["secret/6-other"] == (b"data/secret/6-other.in\n", b"data/secret/6-other.ans\n")
+        assert len(tests) == 9
         assert {tuple(test.flags or []) for test in package.manifest.tests if test.name.startswith("secret/")} == {
             ("case_sensitive",)
         }
@@ -100,19 +100,19 @@ def test_tests_are_planned_as_they_are_listed(tmp_path: Path) -> None:
 def test_an_input_that_stands_in_the_settings_is_what_its_answer_is_made_of(tmp_path: Path) -> None:
     """Beside a copy it goes before the copied one, as the answer does."""
     text = "solution: /submissions/accepted/sol.cpp\ndata: {secret: {data: {a: {in: 5}, b: {copy: manual/1, in: 7}}}}\n"
-    where = folder(tmp_path, with_(text))
-    plan = plan_of(where)
-    assert [one[-2:] for one in steps(plan)] == [("data/secret/a.in", "data/secret/a.ans")]
+    root = folder(tmp_path, with_(text))
+    plan = plan_of(root)
+    assert [step[-2:] for step in steps(plan)] == [("data/secret/a.in", "data/secret/a.ans")]
     (batch,) = batches(plan)
     with io.BytesIO() as file:
         pack(plan, batch, file)
         file.seek(0)
         with tarfile.open(fileobj=file) as archive:
-            held = archive.extractfile("f/0")
-            assert held is not None and held.read() == b"5\n"
-    with made(where, plan, tmp_path) as package:
-        found = {name: (given, answer) for name, given, answer in contents(package)}
-    assert found == {"secret/a": (b"5\n", b"data/secret/a.ans\n"), "secret/b": (b"7\n", b"2\n")}
+            member = archive.extractfile("f/0")
+            assert member is not None and member.read() == b"5\n"
+    with completed(root, plan, tmp_path) as package:
+        tests = {name: (stdin, answer) for name, stdin, answer in contents(package)}
+    assert tests == {"secret/a": (b"5\n", b"data/secret/a.ans\n"), "secret/b": (b"7\n", b"2\n")}
 
 
 def test_check_looks_at_the_rest(tmp_path: Path) -> None:
@@ -123,12 +123,12 @@ def test_check_looks_at_the_rest(tmp_path: Path) -> None:
 
 
 def test_tests_that_are_there_are_not_made(tmp_path: Path) -> None:
-    there = {"data/secret/1.in": b"1\n", "data/secret/1.ans": b"1\n"}
-    with read_package(folder(tmp_path, {**FILES, **there})) as package:
+    tests = {"data/secret/1.in": b"1\n", "data/secret/1.ans": b"1\n"}
+    with read_package(folder(tmp_path, {**FILES, **tests})) as package:
         assert [test.name for test in package.manifest.tests] == ["secret/1"]
     sample = {"data/sample/1.in": b"3\n", "data/sample/1.ans": b"4\n"}
-    where = folder(tmp_path, {**FILES, **sample}, "sample")
-    with made(where, plan_of(where), tmp_path) as package:
+    root = folder(tmp_path, {**FILES, **sample}, "sample")
+    with completed(root, plan_of(root), tmp_path) as package:
         assert contents(package)[0] == ("sample/1", b"3\n", b"4\n")
 
 
@@ -150,8 +150,8 @@ def test_what_interacts_has_no_answers(tmp_path: Path) -> None:
     ],
 )
 def test_a_generator_may_write_the_answer(tmp_path: Path, text: str, lacking: str, programs: list[str]) -> None:
-    where = folder(tmp_path, with_(f"solution: /submissions/accepted/sol.cpp\n{text}\n"))
-    plan = plan_of(where)
+    root = folder(tmp_path, with_(f"solution: /submissions/accepted/sol.cpp\n{text}\n"))
+    plan = plan_of(root)
     assert [step.program for step in plan.tests[0]] == programs
     assert (plan.tests[0][0].stem, plan.tests[0][0].unmade_reason) == ("testcase", lacking)
     assert all(step.spare for step in plan.tests[0][1:])
@@ -159,7 +159,7 @@ def test_a_generator_may_write_the_answer(tmp_path: Path, text: str, lacking: st
     with io.BytesIO() as file:
         pack(plan, batch, file)
     assert batch.outputs == ["data/secret/a.in", "data/secret/a.ans"], "each once"
-    with made(where, plan, tmp_path) as package:
+    with completed(root, plan, tmp_path) as package:
         assert ("secret/a", b"data/secret/a.in\n", b"data/secret/a.ans\n") in contents(package)
 
 
@@ -238,8 +238,8 @@ def arguments(tmp_path: Path, settings: str | bytes) -> dict[str, str]:
 
 def test_seeds_are_those_of_bapctools(tmp_path: Path) -> None:
     """Of tests with a count, the value and the command with it put in are part of what the seed is made of."""
-    found = arguments(tmp_path, SEEDS.replace(b"gen.py", b"stdout.py"))
-    wanted = {
+    commands = arguments(tmp_path, SEEDS.replace(b"gen.py", b"stdout.py"))
+    expected = {
         "02-whitespace": "2133905738 a aa b",
         "04-random_salt": "593058468",
         "06-count-2": "1581952888 2",
@@ -250,21 +250,20 @@ def test_seeds_are_those_of_bapctools(tmp_path: Path) -> None:
         "14-count-range--2": "458079516 -2",
         "18-count-range-02": "2011330370 2",
     }
-    assert {name: found["sample/" + name] for name in wanted} == wanted
-    assert len(found) == 20 and "secret/a" in found
+    assert {name: commands["sample/" + name] for name in expected} == expected
+    assert len(commands) == 20 and "secret/a" in commands
 
 
 def test_an_inner_salt_takes_the_place_of_the_outer_one(tmp_path: Path) -> None:
-    same = "'gen.py {seed}'"
-    inner = (
-        f"data: {{a: {same}, b: {{generate: {same}, random_salt: pepper}}, c: {{generate: {same}, random_salt: ''}}}}"
-    )
-    text = f"random_salt: salt\ndata: {{sample: {{data: {{a: {same}}}}}, secret: {{random_salt: pepper, {inner}}}}}\n"
-    found = arguments(tmp_path / "inner", text)
-    assert found["secret/a"] == found["secret/b"]
-    assert len({found["sample/a"], found["secret/a"], found["secret/c"]}) == 3
-    plain = arguments(tmp_path / "plain", f"data: {{secret: {{data: {{a: {same}}}}}}}\n")
-    assert found["secret/c"] == plain["secret/a"]
+    seed = "'gen.py {seed}'"
+    inner = f"{{a: {seed}, b: {{generate: {seed}, random_salt: pepper}}, c: {{generate: {seed}, random_salt: ''}}}}"
+    secret = f"{{random_salt: pepper, data: {inner}}}"
+    text = f"random_salt: salt\ndata: {{sample: {{data: {{a: {seed}}}}}, secret: {secret}}}\n"
+    commands = arguments(tmp_path / "inner", text)
+    assert commands["secret/a"] == commands["secret/b"]
+    assert len({commands["sample/a"], commands["secret/a"], commands["secret/c"]}) == 3
+    plain = arguments(tmp_path / "plain", f"data: {{secret: {{data: {{a: {seed}}}}}}}\n")
+    assert commands["secret/c"] == plain["secret/a"]
 
 
 @pytest.mark.parametrize(
@@ -280,11 +279,11 @@ def test_an_inner_salt_takes_the_place_of_the_outer_one(tmp_path: Path) -> None:
     ],
 )
 def test_a_count_gives_the_values(tmp_path: Path, count: str, names: list[str]) -> None:
-    found = arguments(
+    commands = arguments(
         tmp_path, f"data: {{secret: {{data: {{a: {{generate: 'gen.py {{count}}', count: {count}}}}}}}}}\n"
     )
-    assert list(found) == [f"secret/{name}" for name in names]
-    assert [int(value) for value in found.values()] == [int(name.removeprefix("a-")) for name in names]
+    assert list(commands) == [f"secret/{name}" for name in names]
+    assert [int(value) for value in commands.values()] == [int(name.removeprefix("a-")) for name in names]
 
 
 @pytest.mark.parametrize(
@@ -317,21 +316,21 @@ INCLUDED = """data:
 
 def test_included_tests_are_in_each_group(tmp_path: Path) -> None:
     """By the key of a test or a directory, with all their files; each is made once."""
-    where = folder(tmp_path, with_(INCLUDED))
-    plan = plan_of(where)
+    root = folder(tmp_path, with_(INCLUDED))
+    plan = plan_of(root)
     assert [step.output for test in plan.tests for step in test if step.output.endswith(".in")] == [
         "data/secret/1-small/1-ones/1-a.in", "data/secret/1-small/1-ones/2-b.in", "data/secret/3-large/4-d.in",
     ]  # fmt: skip
-    with made(where, plan, tmp_path) as package:
-        found = {name: (given, answer) for name, given, answer in contents(package)}
-    whole = {"1-a", "2-b", "3-c", "1"}
-    assert {name.removeprefix("secret/2-alone/") for name in found if "/2-alone/" in name} == whole
-    assert {name.removeprefix("secret/3-large/") for name in found if "/3-large/" in name} == {*whole, "2", "4-d"}
-    assert {name.removeprefix("secret/4-last/") for name in found if "/4-last/" in name} == whole
-    one = "data/secret/1-small/1-ones/1-a"
-    assert found["secret/2-alone/1-a"] == (f"{one}.in\n".encode(), f"{one}.ans\n".encode())
-    assert found["secret/2-alone/3-c"] == (b"5\n", b"data/secret/1-small/2-rest/3-c.ans\n")
-    assert found["secret/2-alone/1"] == (b"1\n", b"1\n") and found["secret/3-large/2"] == (b"1\n", b"2\n")
+    with completed(root, plan, tmp_path) as package:
+        tests = {name: (stdin, answer) for name, stdin, answer in contents(package)}
+    names = {"1-a", "2-b", "3-c", "1"}
+    assert {name.removeprefix("secret/2-alone/") for name in tests if "/2-alone/" in name} == names
+    assert {name.removeprefix("secret/3-large/") for name in tests if "/3-large/" in name} == {*names, "2", "4-d"}
+    assert {name.removeprefix("secret/4-last/") for name in tests if "/4-last/" in name} == names
+    path = "data/secret/1-small/1-ones/1-a"
+    assert tests["secret/2-alone/1-a"] == (f"{path}.in\n".encode(), f"{path}.ans\n".encode())
+    assert tests["secret/2-alone/3-c"] == (b"5\n", b"data/secret/1-small/2-rest/3-c.ans\n")
+    assert tests["secret/2-alone/1"] == (b"1\n", b"1\n") and tests["secret/3-large/2"] == (b"1\n", b"2\n")
 
 
 def test_included_tests_decide_points(tmp_path: Path) -> None:
@@ -341,8 +340,8 @@ def test_included_tests_decide_points(tmp_path: Path) -> None:
         "    - two: {test_group.yaml: {max_score: 60}, data: [b: {generate: gen.py 2, yaml: {args: x}}],"
         " include: one}\n    - three: {test_group.yaml: {max_score: 0}, include: [two]}\n"
     )
-    where = folder(tmp_path, {**with_(text), "problem.yaml": problem + b"limits: {time_limit: 1}\n"})
-    with made(where, plan_of(where), tmp_path) as package:
+    root = folder(tmp_path, {**with_(text), "problem.yaml": problem + b"limits: {time_limit: 1}\n"})
+    with completed(root, plan_of(root), tmp_path) as package:
         tests = {test.name: test.args for test in package.manifest.tests}
     assert tests == {
         "secret/1-one/1-a": [], "secret/2-two/1-a": [], "secret/2-two/2-b": ["x"], "secret/3-three/1-a": [],
@@ -352,8 +351,8 @@ def test_included_tests_decide_points(tmp_path: Path) -> None:
 
 def test_included_tests_that_were_handed_in(tmp_path: Path) -> None:
     sample = {"data/sample/1.in": b"3\n", "data/sample/1.ans": b"4\n"}
-    where = folder(tmp_path, {**with_("data: {sample: {data: {'1': }}, secret: {include: ['1']}}"), **sample})
-    with made(where, plan_of(where), tmp_path) as package:
+    root = folder(tmp_path, {**with_("data: {sample: {data: {'1': }}, secret: {include: ['1']}}"), **sample})
+    with completed(root, plan_of(root), tmp_path) as package:
         assert contents(package) == [("sample/1", b"3\n", b"4\n"), ("secret/1", b"3\n", b"4\n")]
 
 
@@ -398,10 +397,10 @@ def test_a_directory_may_have_no_tests(tmp_path: Path, empty: str) -> None:
     problem = b"problem_format_version: 2025-09\nname: x\ntype: scoring\nuuid: 5ca6ba5b-36d5-4eff-8aa7-d967cbc4375e\n"
     group = "{test_group.yaml: {max_score: 40}, data: [a: gen.py 1]}"
     files = {"problem.yaml": problem + b"limits: {time_limit: 1}\n"}
-    where = folder(tmp_path, {**with_(f"data: {{secret: {{data: [g0: {empty}, g1: {group}]}}}}\n"), **files})
-    with made(where, plan_of(where), tmp_path) as package:
+    root = folder(tmp_path, {**with_(f"data: {{secret: {{data: [g0: {empty}, g1: {group}]}}}}\n"), **files})
+    with completed(root, plan_of(root), tmp_path) as package:
         assert [test.name for test in package.manifest.tests] == ["secret/2-g1/1-a"]
-        assert [one.name for one in package.manifest.groups] == ["secret", "secret/2-g1"]
+        assert [group.name for group in package.manifest.groups] == ["secret", "secret/2-g1"]
 
 
 def test_a_directory_with_points_and_no_tests_is_refused(tmp_path: Path) -> None:
@@ -410,7 +409,7 @@ def test_a_directory_with_points_and_no_tests_is_refused(tmp_path: Path) -> None
     checked = check_package(folder(tmp_path, {**with_(text), "problem.yaml": problem}))
     assert checked.plan is not None
     checked.plan.close()
-    assert any("g0/test_group.yaml: its group has no tests" in one for one in checked.findings.errors)
+    assert any("g0/test_group.yaml: its group has no tests" in error for error in checked.findings.errors)
 
 
 def test_the_innermost_solution_makes_the_answer(tmp_path: Path) -> None:
@@ -482,35 +481,35 @@ def test_constants_are_put_in(tmp_path: Path) -> None:
 
 def test_what_is_left_alone_is_said_by_check_and_import(tmp_path: Path) -> None:
     text = "tool: 1\ndata: {secret: {data: {a: {generate: 'gen.py {count}', retries: 3}}}}\n"
-    where = folder(tmp_path, with_(text))
+    root = folder(tmp_path, with_(text))
     with pytest.raises(UnmadeError) as unmade:
-        read_package(where)
-    with read_package(where, options=draft.ImporterWords(products=unmade.value.plan.stand_ins())) as package:
+        read_package(root)
+    with read_package(root, options=draft.ImporterWords(products=unmade.value.plan.stand_ins())) as package:
         assert any("tool: is no key that is known here, and is left alone" in note for note in package.notes)
     unmade.value.plan.close()
-    checked = check_package(where)
+    checked = check_package(root)
     assert checked.plan is not None
     checked.plan.close()
-    said = [f"{one.level}: {one.text.partition('generators.yaml')[2]}" for one in checked.findings.all]
-    assert "warning: : tool: is no key that is known here, and is left alone" in said
-    assert "warning: : secret: a: retries: is no key that is known here, and is left alone" in said
-    assert "warning: : secret: a: has {count} in its command, and no 'count'; it stays so" in said
+    findings = [f"{finding.level}: {finding.text.partition('generators.yaml')[2]}" for finding in checked.findings.all]
+    assert "warning: : tool: is no key that is known here, and is left alone" in findings
+    assert "warning: : secret: a: retries: is no key that is known here, and is left alone" in findings
+    assert "warning: : secret: a: has {count} in its command, and no 'count'; it stays so" in findings
 
 
 def test_generators_that_make_tests_are_not_said_to_be_only_kept(tmp_path: Path) -> None:
-    def kept(files: ByteFiles, name: str) -> bool:
+    def has_note(files: ByteFiles, name: str) -> bool:
         checked = check_package(folder(tmp_path, files, name))
-        for one in (checked.plan, checked.package):
-            if one is not None:
-                one.close()
+        for opened in (checked.plan, checked.package):
+            if opened is not None:
+                opened.close()
         assert checked.plan is not None or name == "given"
-        return any("kept with the package, and not run" in one.text for one in checked.findings.all)
+        return any("kept with the package, and not run" in finding.text for finding in checked.findings.all)
 
-    assert not kept(FILES, "made")
-    assert not kept(STANDARD, "polygon")
+    assert not has_note(FILES, "made")
+    assert not has_note(STANDARD, "polygon")
     # Only the answers are to be made.
-    assert kept(with_("data: {secret: {data: {a: {in: x}}}}\n"), "answers")
-    assert kept({**FILES, "data/secret/1.in": b"1\n", "data/secret/1.ans": b"1\n"}, "given")
+    assert has_note(with_("data: {secret: {data: {a: {in: x}}}}\n"), "answers")
+    assert has_note({**FILES, "data/secret/1.in": b"1\n", "data/secret/1.ans": b"1\n"}, "given")
 
 
 ENTRIES = st.recursive(
@@ -530,12 +529,12 @@ ENTRIES = st.recursive(
 
 @given(ENTRIES)
 def test_any_settings_are_planned_or_refused(tmp_path_factory: pytest.TempPathFactory, entries: object) -> None:
-    where = folder(
+    root = folder(
         tmp_path_factory.mktemp("any"), {**FILES, "generators/generators.yaml": draft.dump({"data": entries})}
     )
-    found = check_package(where)
-    if found.plan is not None:
-        assert any(path.startswith("data/secret/") for path in found.plan.stand_ins().files)
-        found.plan.close()
-    elif found.package is not None:
-        found.package.close()
+    checked = check_package(root)
+    if checked.plan is not None:
+        assert any(path.startswith("data/secret/") for path in checked.plan.stand_ins().files)
+        checked.plan.close()
+    elif checked.package is not None:
+        checked.package.close()

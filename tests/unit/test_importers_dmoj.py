@@ -43,12 +43,12 @@ def dmoj(init: str, files: ByteFiles | None = None) -> ByteFiles:
     return {"init.yml": init.encode(), **(PLAIN if files is None else files)}
 
 
-def taken(tmp_path: Path, init: str, files: ByteFiles | None = None, **asked: Any) -> Package:
-    return read_package(folder(tmp_path, dmoj(init, files), "aplusb"), options=ImporterWords(**asked))
+def load(tmp_path: Path, init: str, files: ByteFiles | None = None, **options: Any) -> Package:
+    return read_package(folder(tmp_path, dmoj(init, files), "aplusb"), options=ImporterWords(**options))
 
 
 def groups_of(package: Package) -> list[tuple[str, float | None, str, list[str]]]:
-    return [(one.name, one.max_score, one.aggregation, one.require_pass) for one in package.manifest.groups]
+    return [(group.name, group.max_score, group.aggregation, group.require_pass) for group in package.manifest.groups]
 
 
 def validator_of(package: Package) -> ProblemProgram:
@@ -63,7 +63,7 @@ def inputs(package: Package) -> dict[str, str]:
 
 
 def test_cases_with_points(tmp_path: Path) -> None:
-    package = taken(tmp_path, CASES)
+    package = load(tmp_path, CASES)
     assert package.manifest.name == "aplusb" and package.manifest.validator_flags == ["case_sensitive"]
     assert groups_of(package) == [
         ("secret", 100, "sum", []), ("secret/1_01", 40, "sum", []), ("secret/2_02", 60, "sum", []),
@@ -74,7 +74,7 @@ def test_cases_with_points(tmp_path: Path) -> None:
 def test_names_that_yaml_has_as_truth_values(tmp_path: Path) -> None:
     """`no`, `on` and `yes` are names of files here."""
     init = "file_io: {input: no, output: yes}\ntest_cases:\n- {in: on, out: off, points: 1}\n"
-    with taken(tmp_path, init, data("on", "off")) as package:
+    with load(tmp_path, init, data("on", "off")) as package:
         assert list(inputs(package).values()) == ["on"]
         assert package.manifest.task is not None
         assert (package.manifest.task.input_file, package.manifest.task.output_file) == ("no", "yes")
@@ -83,13 +83,13 @@ def test_names_that_yaml_has_as_truth_values(tmp_path: Path) -> None:
 def test_cases_of_the_same_worth_share_a_group(tmp_path: Path) -> None:
     init = "points: 20\ntest_cases:\n" + "".join(f"- {{in: {n}.in, out: {n}.out}}\n" for n in range(1, 6))
     files = data(*(f"{n}.{end}" for n in range(1, 6) for end in ("in", "out")))
-    package = taken(tmp_path, init, files)
+    package = load(tmp_path, init, files)
     assert groups_of(package) == [("secret", 100, "sum", []), ("secret/1_01", 100, "sum", [])]
     assert list(inputs(package).values()) == ["1.in", "2.in", "3.in", "4.in", "5.in"]
 
 
 def test_without_any_points_it_is_pass_fail(tmp_path: Path) -> None:
-    package = taken(tmp_path, "test_cases:\n- {in: 1.in, out: 1.out}\n- {in: 2.in, out: 2.out}\n")
+    package = load(tmp_path, "test_cases:\n- {in: 1.in, out: 1.out}\n- {in: 2.in, out: 2.out}\n")
     assert package.manifest.type == [ProblemType.PASS_FAIL] and len(package.manifest.tests) == 2
 
 
@@ -111,7 +111,7 @@ BATCHED = {"tests.zip": packed(data(*(f"{n}.{end}" for n in ("p0", "p1", "b1", "
 
 
 def test_batches_in_an_archive(tmp_path: Path) -> None:
-    package = taken(tmp_path, BATCHES, BATCHED)
+    package = load(tmp_path, BATCHES, BATCHED)
     assert groups_of(package) == [
         ("secret", 100, "sum", []),
         ("secret/1_01", 0, "pass-fail", []),
@@ -126,10 +126,10 @@ def test_batches_in_an_archive(tmp_path: Path) -> None:
         assert inputs(zipped) == inputs(package), "an archive in an archive is read as well"
 
 
-@pytest.mark.parametrize("where", ["", "tests/"])
-def test_an_archive_that_was_unpacked(where: str, tmp_path: Path) -> None:
-    files = {where + name: content for name, content in PLAIN.items()}
-    package = taken(tmp_path, "archive: tests.zip\n" + CASES, files)
+@pytest.mark.parametrize("prefix", ["", "tests/"])
+def test_an_archive_that_was_unpacked(prefix: str, tmp_path: Path) -> None:
+    files = {prefix + name: content for name, content in PLAIN.items()}
+    package = load(tmp_path, "archive: tests.zip\n" + CASES, files)
     with package:
         assert list(inputs(package).values()) == ["1.in", "2.in"]
         assert any("as the archive tests.zip is not there" in note for note in package.notes)
@@ -138,7 +138,7 @@ def test_an_archive_that_was_unpacked(where: str, tmp_path: Path) -> None:
 def test_a_batch_depends_on_one_that_gives_parts_of_its_points(tmp_path: Path) -> None:
     files = {**BATCHED, "checker.cpp": CHECKER, "testlib.h": b"// testlib\n"}
     init = BRIDGED.replace("TYPE", "coci") + BATCHES.replace("- {points: 0, in: p0.in, out: p0.out}\n", "")
-    package = taken(tmp_path, init, files)
+    package = load(tmp_path, init, files)
     assert groups_of(package)[-2:] == [
         ("secret/2_02", 30, "min", []),
         ("secret/3_03", 60, "min", ["secret/2_02"]),
@@ -147,28 +147,28 @@ def test_a_batch_depends_on_one_that_gives_parts_of_its_points(tmp_path: Path) -
 
 
 def test_dependencies_by_their_older_name(tmp_path: Path) -> None:
-    older = taken(tmp_path / "older", BATCHES.replace("dependencies", "requirements"), BATCHED)
-    assert groups_of(older) == groups_of(taken(tmp_path / "newer", BATCHES, BATCHED))
+    older = load(tmp_path / "older", BATCHES.replace("dependencies", "requirements"), BATCHED)
+    assert groups_of(older) == groups_of(load(tmp_path / "newer", BATCHES, BATCHED))
 
 
 def test_keys_that_nobody_knows_are_said(tmp_path: Path) -> None:
-    package = taken(tmp_path, "authors: [x]\n" + CASES.replace("points: 40", "points: 40, colour: red"))
-    said = "\n".join(package.notes)
-    assert "authors: nothing is known of this key" in said and "test_cases: colour: nothing is known" in said
+    package = load(tmp_path, "authors: [x]\n" + CASES.replace("points: 40", "points: 40, colour: red"))
+    notes = "\n".join(package.notes)
+    assert "authors: nothing is known of this key" in notes and "test_cases: colour: nothing is known" in notes
 
 
 def test_pretests_alone_are_the_tests(tmp_path: Path) -> None:
-    package = taken(
+    package = load(
         tmp_path, "pretest_test_cases:\n- {in: 2.in, out: 2.out, points: 5}\n- {in: 1.in, out: 1.out, points: 7}\n"
     )
-    assert [one[1:] for one in groups_of(package)] == [(12, "sum", []), (5, "sum", []), (7, "sum", [])]
+    assert [group[1:] for group in groups_of(package)] == [(12, "sum", []), (5, "sum", []), (7, "sum", [])]
 
 
 def test_pretests_come_first(tmp_path: Path) -> None:
-    package = taken(
+    package = load(
         tmp_path, "pretest_test_cases:\n- {in: 2.in, out: 2.out, points: 5}\n" + CASES[: CASES.index("- {in: 2")]
     )
-    assert [one[1:] for one in groups_of(package)] == [
+    assert [group[1:] for group in groups_of(package)] == [
         (40, "sum", []), (0, "pass-fail", []), (40, "sum", ["secret/1_01"]),
     ]  # fmt: skip
 
@@ -194,7 +194,7 @@ PATTERNS: dict[str, tuple[str, list[str], list[str]]] = {
 @pytest.mark.parametrize("shape", PATTERNS)
 def test_cases_by_the_names_of_files(shape: str, tmp_path: Path) -> None:
     init, names, expected = PATTERNS[shape]
-    package = taken(tmp_path, init, {"t.zip": packed(data(*names))})
+    package = load(tmp_path, init, {"t.zip": packed(data(*names))})
     assert list(inputs(package).values()) == expected
 
 
@@ -202,7 +202,7 @@ def test_a_pattern_that_takes_for_ever(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr("judge.problems.importers.dmoj.tests._SECONDS", 1.0)
     init = "archive: t.zip\ntest_cases: {input_format: '^((a+)+)+(?P<case>x)$'}\n"
     with pytest.raises(PackageError, match="takes longer than 1 s"):
-        taken(tmp_path, init, {"t.zip": packed(data("a" * 60))})
+        load(tmp_path, init, {"t.zip": packed(data("a" * 60))})
 
 
 # --- programs ----------------------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ FLAGS = {
 
 @pytest.mark.parametrize("checker", FLAGS)
 def test_checkers_that_are_the_default_validator(checker: str, tmp_path: Path) -> None:
-    package = taken(tmp_path, checker + CASES)
+    package = load(tmp_path, checker + CASES)
     assert package.manifest.validator_flags == FLAGS[checker]
 
 
@@ -244,9 +244,11 @@ def ask(directory: Path, output: bytes, answer: bytes, *flags: str) -> tuple[int
     main = next(
         path for name in ("__main__.py", "compare.py") if (path := directory / "output_validator" / name).exists()
     )
-    done = subprocess.run([sys.executable, str(main), *files, *flags], input=output, capture_output=True, check=False)
+    process = subprocess.run(
+        [sys.executable, str(main), *files, *flags], input=output, capture_output=True, check=False
+    )
     score = directory / "feedback/score.txt"
-    return done.returncode, score.read_text().strip() if score.exists() else done.stderr.decode()
+    return process.returncode, score.read_text().strip() if score.exists() else process.stderr.decode()
 
 
 def unpacked(tmp_path: Path, init: str, files: ByteFiles | None = None) -> Path:
@@ -257,14 +259,14 @@ def unpacked(tmp_path: Path, init: str, files: ByteFiles | None = None) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(("how", "output", "answer", "code"), COMPARISONS)
-def test_comparisons(how: str, output: bytes, answer: bytes, code: int, tmp_path: Path) -> None:
-    where = unpacked(tmp_path, f"checker: {how}\n" + CASES)
-    assert ask(where, output, answer, how)[0] == code
-    if how == "linecount" and len(output.split(b"\n")) > len(answer.split(b"\n")) and code == 43:
-        assert ask(where, output, answer, how, "--points", "40")[0] == 43
-    if how == "linecount" and output == b"1\n3\n":
-        assert ask(where, output, answer, how, "--points", "40") == (42, "20")
+@pytest.mark.parametrize(("checker", "output", "answer", "code"), COMPARISONS)
+def test_comparisons(checker: str, output: bytes, answer: bytes, code: int, tmp_path: Path) -> None:
+    root = unpacked(tmp_path, f"checker: {checker}\n" + CASES)
+    assert ask(root, output, answer, checker)[0] == code
+    if checker == "linecount" and len(output.split(b"\n")) > len(answer.split(b"\n")) and code == 43:
+        assert ask(root, output, answer, checker, "--points", "40")[0] == 43
+    if checker == "linecount" and output == b"1\n3\n":
+        assert ask(root, output, answer, checker, "--points", "40") == (42, "20")
 
 
 DROPPED = {
@@ -284,22 +286,22 @@ DROPPED = {
 def test_what_would_be_lost_on_the_way_is_refused(init: str, tmp_path: Path) -> None:
     files = {**PLAIN, "c.cpp": b"int main() {}\n", "check.py": b"def check(a, b, **c): return True\n"}
     with pytest.raises(PackageError) as caught:
-        taken(tmp_path, init + CASES, files)
+        load(tmp_path, init + CASES, files)
     assert DROPPED[init] in str(caught.value)
 
 
 def test_what_only_changes_the_feedback_is_left_out(tmp_path: Path) -> None:
-    for number, said in enumerate(("{name: linecount, args: {feedback: false}}", "{name: standard, args: {x: []}}")):
-        taken(tmp_path / str(number), f"checker: {said}\n" + CASES)
+    for number, checker in enumerate(("{name: linecount, args: {feedback: false}}", "{name: standard, args: {x: []}}")):
+        load(tmp_path / str(number), f"checker: {checker}\n" + CASES)
 
 
 def test_which_comparison_is_meant(tmp_path: Path) -> None:
-    package = taken(tmp_path, "checker: {name: sorted, args: {split_on: whitespace}}\n" + CASES)
+    package = load(tmp_path, "checker: {name: sorted, args: {split_on: whitespace}}\n" + CASES)
     assert package.manifest.validator_flags == ["unordered"]
 
 
 def test_a_part_of_the_points_beside_the_checkers_own_flags(tmp_path: Path) -> None:
-    package = taken(tmp_path, "checker: linecount\n" + CASES)
+    package = load(tmp_path, "checker: linecount\n" + CASES)
     assert [test.flags for test in package.manifest.tests] == [
         ["linecount", "--points", "40"],
         ["linecount", "--points", "60"],
@@ -324,7 +326,7 @@ FLAT = "checker: bridged\nchecker_args: {files: [checker.cpp, extra.h], lang: CP
 @pytest.mark.parametrize("init", [BRIDGED, FLAT])
 def test_bridged_checkers(init: str, kind: str, defines: str, tmp_path: Path) -> None:
     files = {**PLAIN, "checker.cpp": CHECKER, "extra.h": b"", "testlib.h": b"// testlib\n"}
-    package = taken(tmp_path, init.replace("TYPE", kind) + CASES, files)
+    package = load(tmp_path, init.replace("TYPE", kind) + CASES, files)
     build = package.read(validator_of(package).files["build"]).decode()
     assert defines in build and ("-std=gnu++20" if init == FLAT else "-std=gnu++17") in build
     assert ("CHECKER='\"oai\"'" in build) == (kind == "peg")
@@ -334,29 +336,31 @@ def test_a_bridged_checker_in_python(tmp_path: Path) -> None:
     files = {**PLAIN, "same.py": b"import sys\nimport rest\nsys.exit(rest.compare(*sys.argv[1:]))\n"}
     files["rest.py"] = b"def compare(given, output, answer):\n    return open(output).read() != open(answer).read()\n"
     init = "checker: {name: bridged, args: {files: [same.py, rest.py], lang: PY3, type: default}}\n" + CASES
-    with taken(tmp_path, init, files) as package:
-        made = tmp_path / "made"
-        made.mkdir()
+    with load(tmp_path, init, files) as package:
+        build = tmp_path / "made"
+        build.mkdir()
         for name, sha in validator_of(package).files.items():
-            (made / name).write_bytes(package.read(sha))
-    subprocess.run(["sh", "build"], cwd=made, check=True)
+            (build / name).write_bytes(package.read(sha))
+    subprocess.run(["sh", "build"], cwd=build, check=True)
     for output, code in (("1.in", 1), ("1.out", 0)):
-        command = [str(made / "checker"), "1.in", output, "1.out"]
+        command = [str(build / "checker"), "1.in", output, "1.out"]
         assert subprocess.run(command, cwd=tmp_path / "aplusb", check=False).returncode == code
 
 
 def test_interactors(tmp_path: Path) -> None:
     files = {"1.in": b"1\n", "inter.cpp": b"int main() {}\n"}
     init = "unbuffered: true\ninteractive: {files: inter.cpp}\ntest_cases:\n- {in: 1.in, points: 20}\n"
-    package = taken(tmp_path, init, files)
+    package = load(tmp_path, init, files)
     assert ProblemType.INTERACTIVE in package.manifest.type
     assert "-DPLAIN -DINTERACTOR='\"ia\"'" in package.read(validator_of(package).files["build"]).decode()
-    for number, (kind, told) in enumerate((("coci", "-DCOCI -DINTERACTOR='\"ioa\"'"), ("peg", "INTERACTOR='\"ia\"'"))):
-        coci = taken(tmp_path / str(number), init.replace("inter.cpp}", f"inter.cpp, type: {kind}}}"), files)
-        assert told in coci.read(validator_of(coci).files["build"]).decode()
+    for number, (kind, defines) in enumerate(
+        (("coci", "-DCOCI -DINTERACTOR='\"ioa\"'"), ("peg", "INTERACTOR='\"ia\"'"))
+    ):
+        coci = load(tmp_path / str(number), init.replace("inter.cpp}", f"inter.cpp, type: {kind}}}"), files)
+        assert defines in coci.read(validator_of(coci).files["build"]).decode()
     assert any("unbuffered" in note for note in package.notes)
     with pytest.raises(PackageError, match="type: themis is for checkers"):
-        taken(tmp_path / "themis", init.replace("inter.cpp}", "inter.cpp, type: themis}"), files)
+        load(tmp_path / "themis", init.replace("inter.cpp}", "inter.cpp, type: themis}"), files)
 
 
 def test_signature_graders(tmp_path: Path) -> None:
@@ -384,7 +388,7 @@ def check(process_output, judge_output, judge_input, point_value, **kwargs):
 def test_outputs_that_are_handed_in_are_called_as_the_answers(tmp_path: Path) -> None:
     listed = "".join(f"- {{in: {n}.in, out: out/{n}.out, points: 10}}\n" for n in range(1, 11))
     files = data(*(name for n in range(1, 11) for name in (f"{n}.in", f"out/{n}.out")))
-    package = taken(tmp_path, f"output_only: true\noutput_size_limit: 5\ntest_cases:\n{listed}", files)
+    package = load(tmp_path, f"output_only: true\noutput_size_limit: 5\ntest_cases:\n{listed}", files)
     assert ProblemType.SUBMIT_ANSWER in package.manifest.type and not package.infer
     names = [test.name for test in package.manifest.tests]
     handed_in = [f"{n}.out" for n in range(1, 11)]
@@ -393,14 +397,14 @@ def test_outputs_that_are_handed_in_are_called_as_the_answers(tmp_path: Path) ->
 
 
 def test_a_checker_in_python(tmp_path: Path) -> None:
-    where = unpacked(tmp_path, "checker: check.py\n" + CASES, {**PLAIN, "check.py": PYTHON})
-    assert ask(where, b"1 2", b"1 2\n")[0] == 42
-    assert ask(where, b"1", b"1 2\n")[0] == 43
-    assert ask(where, b"1 3", b"1 2\n")[0] == 43, "a part is not all"
-    assert ask(where, b"1 3", b"1 2\n", "--points", "40") == (42, "20")
-    assert ask(where, b"1 3", b"1 2\n", "--points", "40", "--times", "2") == (42, "20")
+    root = unpacked(tmp_path, "checker: check.py\n" + CASES, {**PLAIN, "check.py": PYTHON})
+    assert ask(root, b"1 2", b"1 2\n")[0] == 42
+    assert ask(root, b"1", b"1 2\n")[0] == 43
+    assert ask(root, b"1 3", b"1 2\n")[0] == 43, "a part is not all"
+    assert ask(root, b"1 3", b"1 2\n", "--points", "40") == (42, "20")
+    assert ask(root, b"1 3", b"1 2\n", "--points", "40", "--times", "2") == (42, "20")
     assert (tmp_path / "feedback/judgemessage.txt").read_text().strip() == "nearly"
-    assert ask(where, b"\xff", b"1 2\n", "--points", "40")[0] == 43, "text that is none is wrong"
+    assert ask(root, b"\xff", b"1 2\n", "--points", "40")[0] == 43, "text that is none is wrong"
 
 
 ABSOLUTE = b"""from dmoj.result import CheckerResult
@@ -414,20 +418,20 @@ def check(process_output, judge_output, point_value, **kwargs):
 
 
 def test_points_that_a_checker_in_python_gives(tmp_path: Path) -> None:
-    where = unpacked(tmp_path, "checker: check.py\n" + CASES, {**PLAIN, "check.py": ABSOLUTE})
-    assert ask(where, b"2.5", b"", "--points", "40") == (42, "2.5"), "points count without a yes"
+    root = unpacked(tmp_path, "checker: check.py\n" + CASES, {**PLAIN, "check.py": ABSOLUTE})
+    assert ask(root, b"2.5", b"", "--points", "40") == (42, "2.5"), "points count without a yes"
     assert (tmp_path / "feedback/judgemessage.txt").read_text().strip() == "a?b"
-    assert ask(where, b"2.5", b"", "--points", "40", "--times", "4") == (42, "10")
+    assert ask(root, b"2.5", b"", "--points", "40", "--times", "4") == (42, "10")
     (tmp_path / "feedback/score.txt").unlink()
-    assert ask(where, b"10", b"", "--points", "40", "--times", "4") == (42, "")
-    assert ask(where, b"0", b"", "--points", "40")[0] == 43
-    assert ask(where, b"1", b"")[0] == 43 and ask(where, b"0.5", b"", "--any")[0] == 43, "nothing but the points"
-    assert ask(where, b"fail", b"", "--points", "40")[0] == 1, "a checker that fails is the judge's fault"
+    assert ask(root, b"10", b"", "--points", "40", "--times", "4") == (42, "")
+    assert ask(root, b"0", b"", "--points", "40")[0] == 43
+    assert ask(root, b"1", b"")[0] == 43 and ask(root, b"0.5", b"", "--any")[0] == 43, "nothing but the points"
+    assert ask(root, b"fail", b"", "--points", "40")[0] == 1, "a checker that fails is the judge's fault"
 
 
 def test_fractions_of_points_beside_a_checkers_own(tmp_path: Path) -> None:
     init = "checker: linecount\n" + CASES.replace("40", "2.5").replace("60", "5")
-    assert [test.flags for test in taken(tmp_path, init).manifest.tests] == [
+    assert [test.flags for test in load(tmp_path, init).manifest.tests] == [
         ["linecount", "--points", "5", "--times", "2"],
         ["linecount", "--points", "10", "--times", "2"],
     ]
@@ -444,20 +448,20 @@ LOOKS = [
 @pytest.mark.parametrize("source", LOOKS)
 def test_a_checker_that_looks_at_what_was_handed_in(source: bytes, tmp_path: Path) -> None:
     init, files = "checker: check.py\n" + CASES, {**PLAIN, "check.py": source}
-    task = taken(tmp_path / "a", init, files).manifest.task
+    task = load(tmp_path / "a", init, files).manifest.task
     assert task is not None and task.show_source
-    where = unpacked(tmp_path, init, files)
-    shown = where / "output_validator/judge/submission"
-    assert ask(where, b"", b"")[0] == 1, "an executor that does not show it is at fault, not the submission"
-    shown.parent.mkdir()
-    shown.write_bytes(b"tiny")
-    assert ask(where, b"", b"")[0] == 42
-    shown.write_bytes(b"much longer")
-    assert ask(where, b"", b"")[0] == 43
+    root = unpacked(tmp_path, init, files)
+    source_file = root / "output_validator/judge/submission"
+    assert ask(root, b"", b"")[0] == 1, "an executor that does not show it is at fault, not the submission"
+    source_file.parent.mkdir()
+    source_file.write_bytes(b"tiny")
+    assert ask(root, b"", b"")[0] == 42
+    source_file.write_bytes(b"much longer")
+    assert ask(root, b"", b"")[0] == 43
 
 
 def test_other_checkers_are_shown_nothing(tmp_path: Path) -> None:
-    assert taken(tmp_path, "checker: check.py\n" + CASES, {**PLAIN, "check.py": PYTHON}).manifest.task is None
+    assert load(tmp_path, "checker: check.py\n" + CASES, {**PLAIN, "check.py": PYTHON}).manifest.task is None
 
 
 @pytest.mark.parametrize(
@@ -496,29 +500,29 @@ def test_names_that_are_the_checkers_own(source: bytes) -> None:
 def test_a_checker_in_python_that_cannot_be_asked(source: bytes, reason: str, tmp_path: Path) -> None:
     assert programs._why_not(source.decode()) == reason
     with pytest.raises(PackageError, match="rewrite it in C"):
-        taken(tmp_path, "checker: check.py\n" + CASES, {**PLAIN, "check.py": source})
+        load(tmp_path, "checker: check.py\n" + CASES, {**PLAIN, "check.py": source})
 
 
 # --- limits ------------------------------------------------------------------------------------------------------
 
 
 def test_limits(tmp_path: Path) -> None:
-    package = taken(tmp_path, "time_limit: 2.5\nmemory_limit: 65536\noutput_limit_length: 67108864\n" + CASES)
+    package = load(tmp_path, "time_limit: 2.5\nmemory_limit: 65536\noutput_limit_length: 67108864\n" + CASES)
     limits = package.manifest.limits
     assert (limits.cpu, limits.memory, limits.output) == (2.5, 64 * 1024**2, 64 * 1024**2)
-    assert taken(tmp_path / "b", CASES, memory=128).manifest.limits.memory == 128 * 1024**2
+    assert load(tmp_path / "b", CASES, memory=128).manifest.limits.memory == 128 * 1024**2
 
 
 @pytest.mark.parametrize(
-    "said",
+    "keys",
     [
         "file_io: {input: DATA.in, output: DATA.out}\n",
         "io_redirects: {DATA.in: {fd: 0, mode: r}, DATA.out: {fd: 1, mode: w}}\n",
         "io_mode: file\ninput_file: DATA.in\noutput_file: DATA.out\n",
     ],
 )
-def test_files_in_place_of_standard_input(said: str, tmp_path: Path) -> None:
-    tree = open_package_tree(folder(tmp_path, dmoj(said + CASES), "x")).tree
+def test_files_in_place_of_standard_input(keys: str, tmp_path: Path) -> None:
+    tree = open_package_tree(folder(tmp_path, dmoj(keys + CASES), "x")).tree
     assert yaml.safe_load(tree.read("judge.yaml", 999)) == {"input_file": "DATA.in", "output_file": "DATA.out"}
 
 
@@ -580,21 +584,21 @@ def test_refused(fault: str, tmp_path: Path) -> None:
     init, sentence = REFUSED[fault]
     files = {**PLAIN, **({"t.zip": packed(PLAIN)} if "pattern" in fault else {})}
     with pytest.raises(PackageError) as caught:
-        taken(tmp_path, init, files)
+        load(tmp_path, init, files)
     assert sentence in str(caught.value) and "\n" not in str(caught.value), caught.value
 
 
 def test_a_precision_that_is_text(tmp_path: Path) -> None:
-    with taken(tmp_path, CASES + "checker: {name: floats, args: {precision: '4'}}\n") as package:
+    with load(tmp_path, CASES + "checker: {name: floats, args: {precision: '4'}}\n") as package:
         assert package.manifest.validator_flags == ["case_sensitive", "float_tolerance", "1e-4"]
 
 
 def test_limits_of_single_cases_where_one_is_given_for_all(tmp_path: Path) -> None:
     init = "test_cases:\n- {in: 1.in, out: 1.out, time_limit: 3, memory_limit: 65536}\n"
-    for asked in ({"time_limit": 2.0}, {"memory": 64}):
+    for options in ({"time_limit": 2.0}, {"memory": 64}):
         with pytest.raises(PackageError, match="give one for all"):
-            taken(tmp_path / next(iter(asked)), init, **asked)
-    with taken(tmp_path, init, time_limit=2.0, memory=64) as package:
+            load(tmp_path / next(iter(options)), init, **options)
+    with load(tmp_path, init, time_limit=2.0, memory=64) as package:
         assert "not carried over: time_limit of single cases: --time-limit is for all" in package.notes
         assert "not carried over: memory_limit of single cases: --memory is for all" in package.notes
 
@@ -602,11 +606,11 @@ def test_limits_of_single_cases_where_one_is_given_for_all(tmp_path: Path) -> No
 def test_files_that_nothing_is_made_of_are_named(tmp_path: Path) -> None:
     files = {**PLAIN, **data("3.in", "README.md", "wa.cpp", "helper.h"), "checker.cpp": CHECKER}
     init = CASES + "checker: {name: bridged, args: {files: ./checker.cpp, type: testlib, lang: CPP17}}\n"
-    with taken(tmp_path, init, files) as package:
-        left = "3.in, README.md, helper.h, wa.cpp: nothing says what they are for"
-        assert f"not carried over: {left}" in package.notes
+    with load(tmp_path, init, files) as package:
+        unused = "3.in, README.md, helper.h, wa.cpp: nothing says what they are for"
+        assert f"not carried over: {unused}" in package.notes
 
 
 def test_patterns_without_an_archive(tmp_path: Path) -> None:
     with pytest.raises(PackageError, match="test_cases: has patterns; without an archive every case must be listed"):
-        taken(tmp_path, "test_cases: {input_format: '^(?P<case>[0-9]+).in$'}\n")
+        load(tmp_path, "test_cases: {input_format: '^(?P<case>[0-9]+).in$'}\n")

@@ -17,7 +17,7 @@ from judge.model.problem import IoiTask, ProblemType
 from judge.problems.importers.dmoj import graders
 from judge.problems.package import Package
 from tests.support.packages import ByteFiles
-from tests.unit.test_importers_dmoj import CASES, PLAIN, ask, taken, unpacked, validator_of
+from tests.unit.test_importers_dmoj import CASES, PLAIN, ask, load, unpacked, validator_of
 
 CPP = b"int main() {}\n"
 SIGNATURE = "signature_grader: {entry: handler.cpp, header: header.h}\n"
@@ -33,14 +33,14 @@ def task_of(package: Package) -> IoiTask:
 
 
 @pytest.mark.parametrize(
-    ("more", "before"),
+    ("key", "before"),
     [
         ("", '#include "header.h"\n#define main main_of_the_submission\n'),
         (", allow_main: true", '#include "header.h"\n'),
     ],
 )
-def test_what_stands_before_submissions(more: str, before: str, tmp_path: Path) -> None:
-    package = taken(tmp_path, SIGNATURE.replace("}", more + "}") + CASES, FILES)
+def test_what_stands_before_submissions(key: str, before: str, tmp_path: Path) -> None:
+    package = load(tmp_path, SIGNATURE.replace("}", key + "}") + CASES, FILES)
     task = task_of(package)
     assert (task.define, task.before, task.entry, task.source) == ("SIGNATURE_GRADER", before, "", "")
     assert {language: set(files) for language, files in package.manifest.include.items()} == {
@@ -57,14 +57,16 @@ def test_sources_in_c_and_cpp_keep_their_line_numbers(language: str) -> None:
     suffix = ".c" if language.startswith("c1") else ".cpp"
     files = [SourceFile.of(f"a{suffix}", b"\xef\xbb\xbfint f;\n"), SourceFile.of("b.h", b"int g;\n")]
     task = IoiTask(before="#define main other\n")
-    made = plan(Submission(language=language, files=files), Limits(), table, {f"x{suffix}": b"int main;"}, task)
-    assert (made.files["b.h"], made.files[f"x{suffix}"]) == (b"int g;\n", b"int main;"), "those of others, and headers"
-    assert made.files[f"a{suffix}"] == b"#define main other\n#line 1\nint f;\n"
+    program = plan(Submission(language=language, files=files), Limits(), table, {f"x{suffix}": b"int main;"}, task)
+    assert (program.files["b.h"], program.files[f"x{suffix}"]) == (b"int g;\n", b"int main;"), (
+        "those of others, and headers"
+    )
+    assert program.files[f"a{suffix}"] == b"#define main other\n#line 1\nint f;\n"
 
 
 def test_sources_in_other_languages_stay_as_they_are() -> None:
-    made = plan(Submission(language="python3", source="x = 1\n"), Limits(), load_table(), {}, IoiTask(before="#x\n"))
-    assert list(made.files.values()) == [b"x = 1\n"]
+    program = plan(Submission(language="python3", source="x = 1\n"), Limits(), load_table(), {}, IoiTask(before="#x\n"))
+    assert list(program.files.values()) == [b"x = 1\n"]
 
 
 HANDLERS: ByteFiles = {
@@ -77,7 +79,7 @@ HANDLERS: ByteFiles = {
 @pytest.mark.parametrize("java", ["{entry: handler.java}", "handler.java"])
 def test_graders_in_java_and_python(java: str, tmp_path: Path) -> None:
     init = SIGNATURE.replace("}", f", java: {java}, python: {{entry: grade it.py}}}}")
-    package = taken(tmp_path, init + CASES, HANDLERS)
+    package = load(tmp_path, init + CASES, HANDLERS)
     task, table = task_of(package), load_table()
     assert (task.entry, task.source) == ("Handler", "_submission")
     assert package.manifest.languages == ["cpp", "java", "python3"]
@@ -90,23 +92,23 @@ def test_graders_in_java_and_python(java: str, tmp_path: Path) -> None:
         ("java", "public class Solution { void f() {} }", {"Solution.java", "Handler.java"}, "Handler"),
     ):
         include = included(package.manifest, language, local, table)
-        made = plan(Submission(language=language, source=source), Limits(), table, include, task)
-        assert (set(made.files), made.run[-1]) == (names, last)
+        program = plan(Submission(language=language, source=source), Limits(), table, include, task)
+        assert (set(program.files), program.run[-1]) == (names, last)
 
 
 def test_a_grader_in_java_that_is_called_as_submissions_are() -> None:
     grader = b"public class Main { public static void main(String[] a) { new Solution().f(); } }"
     submission = Submission(language="java", source="class Solution { void f() {} }")
-    made = plan(submission, Limits(), load_table(), {"Main.java": grader}, IoiTask(entry="Main"))
-    assert made.files == {"Submission.java": b"class Solution { void f() {} }", "Main.java": grader}
-    assert made.run[-1] == "Main"
+    program = plan(submission, Limits(), load_table(), {"Main.java": grader}, IoiTask(entry="Main"))
+    assert program.files == {"Submission.java": b"class Solution { void f() {} }", "Main.java": grader}
+    assert program.run[-1] == "Main"
 
 
 def test_graders_in_python_alone_and_beside_a_main(tmp_path: Path) -> None:
-    alone = taken(tmp_path / "a", "signature_grader: {python: {entry: 1.py}}\n" + CASES, {**PLAIN, "1.py": b""})
+    alone = load(tmp_path / "a", "signature_grader: {python: {entry: 1.py}}\n" + CASES, {**PLAIN, "1.py": b""})
     assert (task_of(alone).entry, set(alone.manifest.include["python3"])) == ("handler", {"handler.py"})
     init = SIGNATURE.replace("}", ", allow_main: yes, java: handler.java, python: grade it.py}")
-    beside = taken(tmp_path / "b", init + CASES, HANDLERS)
+    beside = load(tmp_path / "b", init + CASES, HANDLERS)
     assert (task_of(beside).entry, task_of(beside).source) == ("", "")
     assert set(beside.manifest.include["python3"]) == {"_lib.py"}
     assert set(beside.manifest.include["java"]) == {"Handler.java"}
@@ -119,27 +121,27 @@ MANAGER = "communication: {manager: {files: manager.cpp}, num_processes: 2, type
 
 def test_managers(tmp_path: Path) -> None:
     files = {**FILES, "manager.cpp": CPP}
-    package = taken(tmp_path / "cms", MANAGER + CASES, files)
+    package = load(tmp_path / "cms", MANAGER + CASES, files)
     task = task_of(package)
     assert (task.kind, task.processes, task.io, task.writes_first) == ("communication", 2, "std", False)
     assert not package.manifest.validators and not any(test.flags for test in package.manifest.tests)
     signed = MANAGER.replace("}\n", ", signature: {entry: handler.cpp, header: header.h}}\n") + CASES
-    assert "#define main" in task_of(taken(tmp_path / "signed", signed, files)).before
+    assert "#define main" in task_of(load(tmp_path / "signed", signed, files)).before
     older = MANAGER.replace("}\n", ", entry: handler.cpp, header: header.h}\n") + CASES
-    assert set(taken(tmp_path / "older", older, files).manifest.include["cpp"]) == {"handler.cpp", "header.h"}
+    assert set(load(tmp_path / "older", older, files).manifest.include["cpp"]) == {"handler.cpp", "header.h"}
 
 
-@pytest.mark.parametrize(("code", "said"), [(0, "1"), (1, "0"), (2, None)])
-def test_a_manager_that_says_it_by_its_exit_code(code: int, said: str | None, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("code", "outcome"), [(0, "1"), (1, "0"), (2, None)])
+def test_a_manager_that_says_it_by_its_exit_code(code: int, outcome: str | None, tmp_path: Path) -> None:
     files = {**PLAIN, "manager.cpp": b"int main() { return %d; }\n" % code}
-    with taken(tmp_path, MANAGER.replace(", type: cms", "") + CASES, files) as package:
+    with load(tmp_path, MANAGER.replace(", type: cms", "") + CASES, files) as package:
         manager = task_of(package).manager
         assert manager is not None
         for name, sha in manager.files.items():
             (tmp_path / name).write_bytes(package.read(sha))
     subprocess.run(["sh", "build"], cwd=tmp_path, check=True)
-    done = subprocess.run(["sh", str(tmp_path / "run"), "a", "b"], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout.strip()) == ((0, said) if said else (1, ""))
+    process = subprocess.run(["sh", str(tmp_path / "run"), "a", "b"], capture_output=True, text=True, check=False)
+    assert (process.returncode, process.stdout.strip()) == ((0, outcome) if outcome else (1, ""))
 
 
 # --- graders in Python ---------------------------------------------------------------------------------------------
@@ -169,14 +171,14 @@ class Grader(InteractiveGrader):
 
 
 def test_a_grader_that_talks(tmp_path: Path) -> None:
-    package = taken(tmp_path / "x", "custom_judge: guess.py\nunbuffered: true\n" + CASES, {**PLAIN, "guess.py": GUESS})
+    package = load(tmp_path / "x", "custom_judge: guess.py\nunbuffered: true\n" + CASES, {**PLAIN, "guess.py": GUESS})
     assert ProblemType.INTERACTIVE in package.manifest.type
     assert [test.flags for test in package.manifest.tests] == [["--points", "40"], ["--points", "60"]]
     assert set(validator_of(package).files) > {"__main__.py", "dmoj_grader.py", "dmoj/graders/interactive.py"}
 
 
 @pytest.mark.parametrize(
-    ("said", "flags", "found"),
+    ("talk", "flags", "expected"),
     [
         (b"7\n", ["--points", "40"], (42, "")),
         (b"50\n7\n", ["--points", "40"], (42, "20")),
@@ -191,37 +193,37 @@ def test_a_grader_that_talks(tmp_path: Path) -> None:
         (b"", ["--points", "40"], (43, "")),
     ],
 )
-def test_what_it_makes_of_a_talk(said: bytes, flags: list[str], found: tuple[int, str], tmp_path: Path) -> None:
-    where = unpacked(tmp_path, "custom_judge: guess.py\n" + CASES, {**PLAIN, "guess.py": GUESS})
-    code, score = ask(where, said, b"the end\n", *flags)
-    assert (code, score if score.replace(".", "").isdecimal() else "") == found
+def test_what_it_makes_of_a_talk(talk: bytes, flags: list[str], expected: tuple[int, str], tmp_path: Path) -> None:
+    root = unpacked(tmp_path, "custom_judge: guess.py\n" + CASES, {**PLAIN, "guess.py": GUESS})
+    code, score = ask(root, talk, b"the end\n", *flags)
+    assert (code, score if score.replace(".", "").isdecimal() else "") == expected
 
 
 def test_a_grader_in_two_processes_that_wait_for_each_other(tmp_path: Path) -> None:
-    where = unpacked(tmp_path, "custom_judge: guess.py\n" + CASES, {**PLAIN, "guess.py": GUESS})
+    root = unpacked(tmp_path, "custom_judge: guess.py\n" + CASES, {**PLAIN, "guess.py": GUESS})
     for name, text in (("input", "73\n"), ("answer", "")):
-        (where / name).write_text(text)
-    (where / "feedback").mkdir()
-    main = str(where / "output_validator/__main__.py")
-    command = [sys.executable, main, *(str(where / name) for name in ("input", "answer", "feedback"))]
+        (root / name).write_text(text)
+    (root / "feedback").mkdir()
+    main = str(root / "output_validator/__main__.py")
+    command = [sys.executable, main, *(str(root / name) for name in ("input", "answer", "feedback"))]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as talk:
         assert talk.stdin is not None and talk.stdout is not None
-        low, high, heard = 1, 100, b""
-        while heard != b"Correct!\n":
+        low, high, reply = 1, 100, b""
+        while reply != b"Correct!\n":
             middle = (low + high) // 2
             talk.stdin.write(b"%d\n" % middle)
             talk.stdin.flush()
-            heard = talk.stdout.readline()
-            assert heard in {b"Correct!\n", b"Higher\n", b"Lower\n"}, "what the grader prints itself goes elsewhere"
-            low, high = (middle + 1, high) if heard == b"Higher\n" else (low, middle - 1)
+            reply = talk.stdout.readline()
+            assert reply in {b"Correct!\n", b"Higher\n", b"Lower\n"}, "what the grader prints itself goes elsewhere"
+            low, high = (middle + 1, high) if reply == b"Higher\n" else (low, middle - 1)
         assert talk.stdout.read() == b""
         assert talk.wait(30) == 43, "a part of the points is wrong without points"
 
 
 def test_a_grader_that_fails_is_the_judges_fault(tmp_path: Path) -> None:
     source = GUESS.replace(b"int(case.input_data())", b"1 // 0")
-    where = unpacked(tmp_path, "custom_judge: guess.py\n" + CASES, {**PLAIN, "guess.py": source})
-    assert ask(where, b"7\n", b"")[0] == 1
+    root = unpacked(tmp_path, "custom_judge: guess.py\n" + CASES, {**PLAIN, "guess.py": source})
+    assert ask(root, b"7\n", b"")[0] == 1
 
 
 HEAD = "from dmoj.graders.interactive import InteractiveGrader as I, InteractiveGrader\n"
@@ -255,12 +257,12 @@ def test_which_graders_can_be_asked(source: str, reason: str) -> None:
 
 def test_a_grader_that_talks_to_a_function(tmp_path: Path) -> None:
     init = "custom_judge: guess.py\n" + SIGNATURE + CASES
-    package = taken(tmp_path, init, {**FILES, "guess.py": GUESS})
+    package = load(tmp_path, init, {**FILES, "guess.py": GUESS})
     assert task_of(package).define == "SIGNATURE_GRADER" and package.manifest.validators
 
 
 @pytest.mark.parametrize(
-    ("names", "taken_"),
+    ("names", "submissions"),
     [
         (["solution.cpp", "brute.cpp"], {"submissions/accepted/solution.cpp"}),
         (["Sol.PY"], {"submissions/accepted/Sol.PY"}),
@@ -268,9 +270,9 @@ def test_a_grader_that_talks_to_a_function(tmp_path: Path) -> None:
         (["submissions/naive.cpp", "x/solution.cpp"], set()),
     ],
 )
-def test_a_solution_beside_init(names: list[str], taken_: set[str], tmp_path: Path) -> None:
+def test_a_solution_beside_init(names: list[str], submissions: set[str], tmp_path: Path) -> None:
     init = "time_limit: 1\n" + CASES
-    assert set(taken(tmp_path, init, {**PLAIN, **dict.fromkeys(names, CPP)}).submissions) == taken_
+    assert set(load(tmp_path, init, {**PLAIN, **dict.fromkeys(names, CPP)}).submissions) == submissions
 
 
 def test_points_of_a_checker_in_percent(tmp_path: Path) -> None:
@@ -278,11 +280,11 @@ def test_points_of_a_checker_in_percent(tmp_path: Path) -> None:
         "checker: {name: bridged, args: {files: c.cpp, type: KIND, treat_checker_points_as_percentage: true}}\n" + CASES
     )
     files = {**PLAIN, "c.cpp": b'#include "testlib.h"\nint main() { quitp(1); }\n'}
-    package = taken(tmp_path / "a", init.replace("KIND", "testlib"), files)
+    package = load(tmp_path / "a", init.replace("KIND", "testlib"), files)
     assert "-DPERCENT" in package.read(validator_of(package).files["build"]).decode()
     assert package.manifest.tests[0].flags == ["--points", "40"]
     with pytest.raises(PackageError, match="is for type testlib"):
-        taken(tmp_path / "b", init.replace("KIND", "coci"), files)
+        load(tmp_path / "b", init.replace("KIND", "coci"), files)
 
 
 # --- what is refused -------------------------------------------------------------------------------------------------
@@ -311,11 +313,11 @@ def test_refused(fault: str, tmp_path: Path) -> None:
     init, sentence = REFUSED[fault]
     files: dict[str, Any] = {**FILES, "manager.cpp": CPP, "odd.py": b"class Grader: pass\n"}
     with pytest.raises(PackageError) as caught:
-        taken(tmp_path, init + CASES, files)
+        load(tmp_path, init + CASES, files)
     assert sentence in str(caught.value) and "\n" not in str(caught.value), caught.value
 
 
 def test_an_interactor_decides_before_a_checker(tmp_path: Path) -> None:
     init = "interactive: {files: i.cpp}\nchecker: {name: floats}\n" + CASES
-    package = taken(tmp_path, init, {**PLAIN, "i.cpp": CPP})
+    package = load(tmp_path, init, {**PLAIN, "i.cpp": CPP})
     assert any("checker: the interactor decides" in note for note in package.notes)

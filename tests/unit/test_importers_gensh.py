@@ -15,7 +15,7 @@ from judge.problems.importers.making import UnmadeError
 from judge.problems.package import read_package
 from judge.problems.reading.checks import check_package
 from tests.support.packages import ByteFiles, folder
-from tests.unit.test_importers_made import contents, made, plan_of, run, steps
+from tests.unit.test_importers_made import completed, contents, plan_of, run, steps
 
 SCRIPT = """#!/bin/bash
 PPATH=$(realpath ..)
@@ -58,8 +58,8 @@ def with_(script: str) -> ByteFiles:
 
 
 def test_groups_and_tests_are_planned_as_the_script_makes_them(tmp_path: Path) -> None:
-    where = folder(tmp_path, FILES)
-    plan = plan_of(where)
+    root = folder(tmp_path, FILES)
+    plan = plan_of(root)
     # The seed is the beginning of the name's MD5 sum.
     assert steps(plan)[:2] == [
         ("generator gen", "3", "x y", str(0x0CC175), "", "data/secret/g1/002-a.in"),
@@ -67,16 +67,16 @@ def test_groups_and_tests_are_planned_as_the_script_makes_them(tmp_path: Path) -
     ]
     assert steps(plan)[-1] == ("solution", "data/secret/g2/007-big.in", "data/secret/g2/007-big.ans")
     assert plan.copies["data/secret/g2/007-big.in"] == "manual/big.in"
-    with made(where, plan, tmp_path) as package:
-        found = {name: (given, answer) for name, given, answer in contents(package)}
-        assert sorted(found) == [
+    with completed(root, plan, tmp_path) as package:
+        tests = {name: (stdin, answer) for name, stdin, answer in contents(package)}
+        assert sorted(tests) == [
             "sample/1", "secret/g1/002-a", "secret/g1/003-u-1", "secret/g1/004-v-1", "secret/g1/005-u-2",
             "secret/g1/006-v-2", "secret/g1/1", "secret/g2/002-a", "secret/g2/003-u-1", "secret/g2/004-v-1",
             "secret/g2/005-u-2", "secret/g2/006-v-2", "secret/g2/007-big", "secret/g2/1",
         ]  # fmt: skip
-        assert found["secret/g2/1"] == found["sample/1"] == (b"1\n", b"2\n")
-        assert found["secret/g2/007-big"][0] == b"9\n"
-        groups = {one.name: one for one in package.manifest.graders}
+        assert tests["secret/g2/1"] == tests["sample/1"] == (b"1\n", b"2\n")
+        assert tests["secret/g2/007-big"][0] == b"9\n"
+        groups = {group.name: group for group in package.manifest.graders}
         assert (groups["secret/g1"].accept_score, groups["secret/g2"].accept_score) == (40, 60)
         assert [test.input_flags for test in package.manifest.tests if test.name == "secret/g1/002-a"] == [["n=5"]]
 
@@ -84,10 +84,10 @@ def test_groups_and_tests_are_planned_as_the_script_makes_them(tmp_path: Path) -
 def test_a_problem_without_scores(tmp_path: Path) -> None:
     script = "USE_SCORING=0\n. ../../_testdata_tools/gen.sh\nuse_solution sol.cpp\ncompile gen.py\nsample 1\ntc r gen\n"
     files = {**FILES, "problem.yaml": b"name: x\nlimits: {time_limit: 1}\n", "data/generate.sh": script.encode()}
-    where = folder(tmp_path, files)
-    plan = plan_of(where)
+    root = folder(tmp_path, files)
+    plan = plan_of(root)
     assert not any(path.endswith(".yaml") for path in plan.texts)
-    with made(where, plan, tmp_path) as package:
+    with completed(root, plan, tmp_path) as package:
         assert [name for name, _, _ in contents(package)] == ["sample/1", "secret/002-r"]
     checked = check_package(folder(tmp_path, FILES, "check"))
     assert checked.plan is not None and not checked.findings.errors, checked.findings.errors
@@ -102,11 +102,11 @@ def test_what_is_planned_can_be_run(tmp_path: Path) -> None:
     }
     plan = plan_of(folder(tmp_path, {**with_(script), **programs}))
     (tmp_path / "root").mkdir()
-    given = {path: plan.read(path) for path in ("data/secret/a/002-big.in",)}
-    wanted = [step for test in plan.tests for step in test]
-    found = run(tmp_path / "root", plan.programs, wanted, given)
+    inputs = {path: plan.read(path) for path in ("data/secret/a/002-big.in",)}
+    steps_to_run = [step for test in plan.tests for step in test]
+    products = run(tmp_path / "root", plan.programs, steps_to_run, inputs)
     plan.close()
-    assert found == {
+    assert products == {
         "data/secret/a/001-t.in": b"3 x y\n", "data/secret/a/001-t.ans": b"y x 3\n",
         "data/secret/a/002-big.ans": b"9\n",
     }  # fmt: skip
@@ -193,9 +193,9 @@ LINES = [
 
 @given(st.lists(st.sampled_from(LINES), max_size=12))
 def test_any_script_is_planned_or_refused(tmp_path_factory: pytest.TempPathFactory, lines: list[str]) -> None:
-    found = check_package(folder(tmp_path_factory.mktemp("any"), with_("\n".join(lines))))
-    if found.plan is not None:
-        found.plan.close()
+    checked = check_package(folder(tmp_path_factory.mktemp("any"), with_("\n".join(lines))))
+    if checked.plan is not None:
+        checked.plan.close()
 
 
 def test_a_gen_of_the_packages_own_is_refused(tmp_path: Path) -> None:
@@ -231,8 +231,8 @@ def test_other_loops_are_refused(tmp_path: Path, values: str) -> None:
 
 def test_scripts_that_do_not_count_are_said(tmp_path: Path) -> None:
     plan = plan_of(folder(tmp_path, {**FILES, "data/generate_school.sh": b". ../t/gen.sh\ngroup g1 1\n"}))
-    said = [note for carried, note in plan.notes if not carried]
-    assert "data/generate_school.sh: makes tests, too; those of data/generate.sh count" in said
+    losses = [note for carried, note in plan.notes if not carried]
+    assert "data/generate_school.sh: makes tests, too; those of data/generate.sh count" in losses
 
 
 def test_a_memory_limit_is_for_packages_of_other_formats(tmp_path: Path) -> None:
@@ -254,10 +254,10 @@ def test_a_shells_sums_are_computed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "said", ["1/0", "2**3", "1//2", "nobody+1", "010", "1<<9", "9999999999*9999999999", "1 2", "()"]
+    "expression", ["1/0", "2**3", "1//2", "nobody+1", "010", "1<<9", "9999999999*9999999999", "1 2", "()"]
 )
-def test_a_shells_other_sums_are_refused(tmp_path: Path, said: str) -> None:
-    script = f"use_solution sol.cpp\ncompile gen.py\ngroup g 9\ntc a gen $(({said}))\n"
+def test_a_shells_other_sums_are_refused(tmp_path: Path, expression: str) -> None:
+    script = f"use_solution sol.cpp\ncompile gen.py\ngroup g 9\ntc a gen $(({expression}))\n"
     with pytest.raises(PackageError, match=r"generate\.sh:5: '.*' is more than commands of gen\.sh and simple loops"):
         plan_of(folder(tmp_path, with_(script)))
 

@@ -28,13 +28,17 @@ PLAIN: ByteFiles = {
 }
 
 
-def load(tmp_path: Path, config: str = "", more: ByteFiles | None = None) -> Package:
-    files = {**PLAIN, **({"testdata/config.yaml": config.encode()} if config else {}), **(more or {})}
+def load(tmp_path: Path, config: str = "", extra: ByteFiles | None = None) -> Package:
+    files = {**PLAIN, **({"testdata/config.yaml": config.encode()} if config else {}), **(extra or {})}
     return read_package(folder(tmp_path, files, "x"))
 
 
 def groups(package: Package) -> list[tuple[float | None, str, list[str]]]:
-    return [(one.max_score, one.aggregation, one.require_pass) for one in package.manifest.groups if "/" in one.name]
+    return [
+        (group.max_score, group.aggregation, group.require_pass)
+        for group in package.manifest.groups
+        if "/" in group.name
+    ]
 
 
 def test_tests_without_settings(tmp_path: Path) -> None:
@@ -57,12 +61,12 @@ def test_names_that_yaml_has_as_truth_values(tmp_path: Path) -> None:
         manifest = package.manifest
         assert manifest.task is not None
         assert (manifest.task.input_file, manifest.task.output_file) == ("no.in", "no.out")
-        assert [one.require_pass for one in manifest.groups if "/" in one.name] == [[], ["secret/1_no"]]
+        assert [group.require_pass for group in manifest.groups if "/" in group.name] == [[], ["secret/1_no"]]
         assert {name for files in manifest.include.values() for name in files} == {"yes"}
 
 
 @pytest.mark.parametrize(
-    ("said", "seconds", "mib"),
+    ("config", "seconds", "mib"),
     [
         ("time: 2s\nmemory: 64m", 2, 64),
         ("time: 500ms\nmemory: 1g", 0.5, 1024),
@@ -71,8 +75,8 @@ def test_names_that_yaml_has_as_truth_values(tmp_path: Path) -> None:
         ("time: '1.5'", 1.5, 256),
     ],
 )
-def test_limits(tmp_path: Path, said: str, seconds: float, mib: int) -> None:
-    with load(tmp_path, said) as package:
+def test_limits(tmp_path: Path, config: str, seconds: float, mib: int) -> None:
+    with load(tmp_path, config) as package:
         assert (package.manifest.limits.cpu, package.manifest.limits.memory) == (seconds, mib * 1024**2)
 
 
@@ -96,7 +100,7 @@ def test_subtasks(tmp_path: Path) -> None:
         assert package.manifest.validator_flags == ["case_sensitive", "space_change_sensitive"]
     cases = "cases: [{input: a1.in, output: a1.out, score: 40}, {input: a2.in, output: a2.ans, score: 60}]\n"
     with load(tmp_path / "cases", cases) as package:
-        assert [one[0] for one in groups(package)] == [40, 60]
+        assert [group[0] for group in groups(package)] == [40, 60]
 
 
 def pairs(*names: str) -> ByteFiles:
@@ -109,7 +113,7 @@ def listed(*rows: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("config", "expected"),
     [
         (f"subtasks: [{{{listed('')}}}, {{{listed('')}}}]", [50, 50]),
         (
@@ -123,9 +127,9 @@ def listed(*rows: str) -> str:
         (f"subtasks: [{{{listed('', '', ', score: 1')}, type: sum, score: 10}}]", [4, 5, 1]),
     ],
 )
-def test_points_that_are_not_said(tmp_path: Path, said: str, expected: list[int]) -> None:
-    with load(tmp_path, said) as package:
-        assert [one[0] for one in groups(package)] == expected
+def test_points_that_are_not_said(tmp_path: Path, config: str, expected: list[int]) -> None:
+    with load(tmp_path, config) as package:
+        assert [group[0] for group in groups(package)] == expected
 
 
 @pytest.mark.parametrize(
@@ -142,16 +146,16 @@ def test_points_that_are_not_said(tmp_path: Path, said: str, expected: list[int]
 def test_subtasks_by_names(tmp_path: Path, names: list[str], expected: list[tuple[int, str, int]], config: str) -> None:
     files = {**pairs(*names), **({"testdata/config.yaml": config.encode()} if config else {})}
     with read_package(folder(tmp_path, files, "x")) as package:
-        found = [
+        subtasks = [
             (
-                one.max_score,
-                one.aggregation,
-                sum(test.name.startswith(one.name + "/") for test in package.manifest.tests),
+                group.max_score,
+                group.aggregation,
+                sum(test.name.startswith(group.name + "/") for test in package.manifest.tests),
             )
-            for one in package.manifest.groups
-            if "/" in one.name
+            for group in package.manifest.groups
+            if "/" in group.name
         ]
-        assert found == expected
+        assert subtasks == expected
 
 
 def test_subtasks_that_name_no_cases(tmp_path: Path) -> None:
@@ -159,23 +163,25 @@ def test_subtasks_that_name_no_cases(tmp_path: Path) -> None:
     config = "subtasks: [{id: 2, score: 30, if: [1]}, {id: 1, score: 60}]"
     files = {**pairs("a1-1", "a2-1", "a2-2", "a3-1"), "testdata/config.yaml": config.encode()}
     with read_package(folder(tmp_path, files, "x")) as package:
-        assert [one.max_score for one in package.manifest.groups if "/" in one.name] == [60, 30, 10]
+        assert [group.max_score for group in package.manifest.groups if "/" in group.name] == [60, 30, 10]
         assert [re.findall(r"a(\d)-", test.name)[-1] for test in package.manifest.tests] == ["1", "2", "2", "3"]
-        assert [len(one.require_pass) for one in package.manifest.groups if "/" in one.name] == [0, 1, 0]
+        assert [len(group.require_pass) for group in package.manifest.groups if "/" in group.name] == [0, 1, 0]
     with pytest.raises(PackageError, match=r"subtasks\.2: cases: expected .*, or files as ID-1\.in"):
         load(tmp_path / "none", "subtasks: [{id: 1}, {id: 5}]", pairs("a1-1"))
 
 
-@pytest.mark.parametrize("said", ["communication\nmanager: m.cc\nnum_processes: 2", "objective\nanswers: {1: [a, 9]}"])
-def test_types_of_hydro_that_are_not_here_are_said(tmp_path: Path, said: str) -> None:
+@pytest.mark.parametrize(
+    "config", ["communication\nmanager: m.cc\nnum_processes: 2", "objective\nanswers: {1: [a, 9]}"]
+)
+def test_types_of_hydro_that_are_not_here_are_said(tmp_path: Path, config: str) -> None:
     with pytest.raises(PackageError, match=r"config\.yaml: type: '\w+' is not one of default"):
-        read_package(folder(tmp_path, {"config.yaml": f"type: {said}\n".encode(), "1.in": b""}, "x"))
+        read_package(folder(tmp_path, {"config.yaml": f"type: {config}\n".encode(), "1.in": b""}, "x"))
 
 
 def test_settings_of_the_oldest_kind(tmp_path: Path) -> None:
     ini = "2\n1.in|1.out|3|30|524288\n2.in|2.out|3|70|524288\n"
     with read_package(folder(tmp_path, {**pairs("1", "2"), "testdata/config.ini": ini.encode()}, "x")) as package:
-        assert [one[0] for one in groups(package)] == [30, 70]
+        assert [group[0] for group in groups(package)] == [30, 70]
         assert (package.manifest.limits.cpu, package.manifest.limits.memory) == (3, 512 * 1024**2)
     for wrong, sentence in (
         ("3\n1.in|1.out|3|30\n", "config.ini: expected the number of tests in its first line"),
@@ -188,8 +194,8 @@ def test_settings_of_the_oldest_kind(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "flags"), [("ncmp", []), ("rcmp6", ["float_tolerance", "1e-6"])])
 def test_a_checker_of_testlibs_collection(tmp_path: Path, name: str, flags: list[str]) -> None:
-    for number, said in enumerate((f"checker_type: testlib\nchecker: {name}\n", f"checker: {{file: {name}}}\n")):
-        with load(tmp_path / str(number), said) as package:
+    for number, config in enumerate((f"checker_type: testlib\nchecker: {name}\n", f"checker: {{file: {name}}}\n")):
+        with load(tmp_path / str(number), config) as package:
             assert (package.manifest.validator_flags, package.manifest.validators) == (flags, [])
     with load(tmp_path / "other", f"checker_type: strict\nchecker: {name}\n") as package:
         assert package.manifest.validator_flags == ["case_sensitive", "space_change_sensitive"]
@@ -197,9 +203,11 @@ def test_a_checker_of_testlibs_collection(tmp_path: Path, name: str, flags: list
 
 
 def test_programs(tmp_path: Path) -> None:
-    said = "checker_type: testlib\nchecker: {file: chk.cc, lang: cc.cc17}\nvalidator: val.cc\nuser_extra_files: [s.h]\n"
-    more: ByteFiles = {"testdata/chk.cc": TESTLIB, "testdata/val.cc": TESTLIB, "testdata/s.h": b""}
-    with load(tmp_path, said, more) as package:
+    config = (
+        "checker_type: testlib\nchecker: {file: chk.cc, lang: cc.cc17}\nvalidator: val.cc\nuser_extra_files: [s.h]\n"
+    )
+    extra: ByteFiles = {"testdata/chk.cc": TESTLIB, "testdata/val.cc": TESTLIB, "testdata/s.h": b""}
+    with load(tmp_path, config, extra) as package:
         assert package.manifest.validators and package.manifest.input_validators
         assert set(package.manifest.include) >= {"c", "cpp"}
     talk = "type: interactive\ninteractor: talk.cc\n"
@@ -210,7 +218,7 @@ def test_programs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "sentence"),
+    ("config", "sentence"),
     [
         ("type: objective", "type: 'objective' is not one of default, interactive, submit_answer"),
         ("time: soon", "time: 'soon' is no limit; expected such as 1s or 1000ms"),
@@ -232,9 +240,9 @@ def test_programs(tmp_path: Path) -> None:
         ("langs: [vb, _]", "langs: none of 'vb, _' is known here"),
     ],
 )
-def test_refused(tmp_path: Path, said: str, sentence: str) -> None:
+def test_refused(tmp_path: Path, config: str, sentence: str) -> None:
     with pytest.raises(PackageError) as caught:
-        load(tmp_path, said)
+        load(tmp_path, config)
     assert sentence in str(caught.value)
 
 
@@ -272,24 +280,24 @@ VALUES = st.recursive(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.dictionaries(st.sampled_from(["subtasks", "cases", "checker", "type", "time", "filename"]), VALUES))
-def test_any_settings_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory, said: dict[str, object]) -> None:
-    where = folder(tmp_path_factory.mktemp("any"), {**PLAIN, "testdata/config.yaml": draft.dump(said)}, "x")
-    found = check_package(where)
-    if found.package is not None:
-        found.package.close()
+def test_any_settings_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory, config: dict[str, object]) -> None:
+    root = folder(tmp_path_factory.mktemp("any"), {**PLAIN, "testdata/config.yaml": draft.dump(config)}, "x")
+    checked = check_package(root)
+    if checked.package is not None:
+        checked.package.close()
 
 
 def test_different_limits_where_one_is_given_for_all(tmp_path: Path) -> None:
-    said = SUBTASKS.replace("{id: 1,", "{id: 1, time: 1s, memory: 64m,")
+    config = SUBTASKS.replace("{id: 1,", "{id: 1, time: 1s, memory: 64m,")
     with pytest.raises(PackageError, match=r"time: there are different ones, .* give one for all \(--time-limit\)"):
-        read_package(folder(tmp_path / "a", {**PLAIN, "testdata/config.yaml": said.encode()}, "x"))
-    where, asked = (
-        folder(tmp_path / "b", {**PLAIN, "testdata/config.yaml": said.encode()}, "x"),
+        read_package(folder(tmp_path / "a", {**PLAIN, "testdata/config.yaml": config.encode()}, "x"))
+    root, options = (
+        folder(tmp_path / "b", {**PLAIN, "testdata/config.yaml": config.encode()}, "x"),
         ImporterWords(memory=32),
     )
     with pytest.raises(PackageError, match="time: there are different ones"):
-        read_package(where, options=asked)
-    with read_package(where, time_limit=3.0, options=ImporterWords(memory=32, time_limit=3.0)) as package:
+        read_package(root, options=options)
+    with read_package(root, time_limit=3.0, options=ImporterWords(memory=32, time_limit=3.0)) as package:
         assert (package.manifest.limits.cpu, package.manifest.limits.memory) == (3, 32 * 1024**2)
         assert "not carried over: time: there are different ones; --time-limit is for all" in package.notes
 

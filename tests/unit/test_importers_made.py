@@ -55,21 +55,21 @@ TPS: ByteFiles = {
 }
 
 
-def plan_of(where: Path) -> Plan:
+def plan_of(root: Path) -> Plan:
     with pytest.raises(UnmadeError) as caught:
-        read_package(where)
+        read_package(root)
     assert "\n" not in str(caught.value)
     return caught.value.plan
 
 
-def made(where: Path, plan: Plan, tmp_path: Path) -> Package:
+def completed(root: Path, plan: Plan, tmp_path: Path) -> Package:
     """The package, with each file that was to be made holding its own name."""
     files = {}
     for number, path in enumerate(path for test in plan.tests for step in test for path in step.products):
         files[path] = tmp_path / f"made{number}"
         files[path].write_text(f"{path}\n")
     plan.close()
-    return read_package(where, options=ImporterWords(products=plan.products(files)))
+    return read_package(root, options=ImporterWords(products=plan.products(files)))
 
 
 def contents(package: Package) -> list[tuple[str, bytes, bytes]]:
@@ -85,8 +85,8 @@ def steps(plan: Plan) -> list[tuple[str, ...]]:
 
 @pytest.mark.parametrize("kind", [folder, archive])
 def test_a_standard_package_of_polygon(tmp_path: Path, kind: Any) -> None:
-    where = kind(tmp_path, STANDARD)
-    plan = plan_of(where)
+    root = kind(tmp_path, STANDARD)
+    plan = plan_of(root)
     assert steps(plan) == [
         ("solution", "tests/01", "tests/01.a"),
         ("generator gen", "1", "", "tests/02"),
@@ -94,7 +94,7 @@ def test_a_standard_package_of_polygon(tmp_path: Path, kind: Any) -> None:
         ("solution", "tests/03", "tests/03.a"),
     ]
     assert set(plan.programs["generator gen"].files) == {"program.cpp", "testlib.h"}
-    with made(where, plan, tmp_path) as package:
+    with completed(root, plan, tmp_path) as package:
         assert contents(package) == [
             ("sample/01", b"1 1\n", b"tests/01.a\n"),
             ("secret/02", b"tests/02\n", b"tests/02.a\n"),
@@ -107,7 +107,7 @@ def test_a_standard_package_of_polygon(tmp_path: Path, kind: Any) -> None:
 def test_files_graders_and_interactors_of_polygon(tmp_path: Path) -> None:
     tests = '<test cmd="gen 5 6" from-file="6" method="generated"/><test method="manual"/>'
     resource = '<file path="files/lib.cpp"><assets><asset name="SOLUTION"/></assets></file>'
-    files = polygon(tests, input="in.txt", output="out.txt", resources=resource, more={"files/lib.cpp": CPP})
+    files = polygon(tests, input="in.txt", output="out.txt", resources=resource, extra={"files/lib.cpp": CPP})
     plan = plan_of(folder(tmp_path, without(files, "tests/01", "tests/01.a"), "files"))
     first, second = plan.tests[0]
     assert (first.output_name, second.input_name, second.output_name) == ("6", "in.txt", "out.txt")
@@ -118,8 +118,8 @@ def test_files_graders_and_interactors_of_polygon(tmp_path: Path) -> None:
 
 
 def test_a_header_of_ours_is_said(tmp_path: Path) -> None:
-    where = folder(tmp_path, without(polygon(), "files/testlib.h", "tests/02"))
-    with made(where, plan_of(where), tmp_path) as package:
+    root = folder(tmp_path, without(polygon(), "files/testlib.h", "tests/02"))
+    with completed(root, plan_of(root), tmp_path) as package:
         assert any("files/gen.cpp: includes testlib.h" in note and "random" in note for note in package.notes)
 
 
@@ -149,7 +149,7 @@ def test_a_header_of_ours_is_said(tmp_path: Path) -> None:
             without(
                 polygon(
                     solutions='<solution tag="main"><source path="solutions/x.zz" type="zz"/></solution>',
-                    more={"solutions/x.zz": b""},
+                    extra={"solutions/x.zz": b""},
                 ),
                 "tests/02.a",
             ),
@@ -175,7 +175,7 @@ def test_what_nothing_makes_is_refused(tmp_path: Path, files: ByteFiles, sentenc
 )
 def test_solutions_in_any_language_of_the_table(tmp_path: Path, name: str, content: str, last: str) -> None:
     solution = f'<solution tag="main"><source path="solutions/{name}" type="x"/></solution>'
-    files = without(polygon(solutions=solution, more={f"solutions/{name}": content.encode()}), "tests/02.a")
+    files = without(polygon(solutions=solution, extra={f"solutions/{name}": content.encode()}), "tests/02.a")
     plan = plan_of(folder(tmp_path, files, "package"))
     program = plan.programs["solution"]
     plan.close()
@@ -185,7 +185,7 @@ def test_solutions_in_any_language_of_the_table(tmp_path: Path, name: str, conte
 
 KOTLIN = polygon(
     solutions='<solution tag="main"><source path="solutions/Main.kt" type="x"/></solution>',
-    more={"solutions/Main.kt": b"fun main() {}\n"},
+    extra={"solutions/Main.kt": b"fun main() {}\n"},
 )
 
 
@@ -206,19 +206,19 @@ def test_an_executor_that_has_not_what_another_has_says_so(tmp_path: Path) -> No
     plan = plan_of(folder(tmp_path, without(KOTLIN, "tests/02.a"), "x"))
     program = replace(plan.programs["solution"], needs=("/nowhere/kotlinc",))
     text = script({"solution": program}, [], {"solution": "p/0"}, {})
-    done = subprocess.run(["sh", "-c", text], cwd=tmp_path, capture_output=True, text=True, check=False)
+    process = subprocess.run(["sh", "-c", text], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert "/usr/bin/kotlinc" in plan.programs["solution"].needs
     plan.close()
-    assert done.returncode == 9
-    assert done.stderr == "solutions/Main.kt: is in kotlin, which the executor that was asked does not have\n"
+    assert process.returncode == 9
+    assert process.stderr == "solutions/Main.kt: is in kotlin, which the executor that was asked does not have\n"
 
 
 # --- CMS and TPS -------------------------------------------------------------------------------------------------
 
 
 def test_gen_of_cms(tmp_path: Path) -> None:
-    where = folder(tmp_path, CMS, "x")
-    plan = plan_of(where)
+    root = folder(tmp_path, CMS, "x")
+    plan = plan_of(root)
     assert steps(plan) == [
         ("solution", "input/input0.txt", "output/output0.txt"),
         ("generator", "1", "a b", "", "input/input1.txt"),
@@ -227,8 +227,8 @@ def test_gen_of_cms(tmp_path: Path) -> None:
     ]
     assert {(step.input_name, step.output_name) for test in plan.tests for step in test[-1:]} == {("in.txt", "out.txt")}
     assert set(plan.programs["solution"].files) == {"program.cpp", "with_grader.cpp", "x.h"}
-    with made(where, plan, tmp_path) as package:
-        assert [(name.partition("/")[0], given) for name, given, _ in contents(package)] == [
+    with completed(root, plan, tmp_path) as package:
+        assert [(name.partition("/")[0], stdin) for name, stdin, _ in contents(package)] == [
             ("sample", b"0\n"), ("secret", b"input/input1.txt\n"), ("secret", b"0\n"),
         ]  # fmt: skip
 
@@ -242,8 +242,8 @@ MODULES: ByteFiles = {
 }
 
 
-@pytest.mark.parametrize("where", ["task-maker", "BAPCtools", "testdata_tools", "TPS"])
-def test_generators_in_python_bring_the_modules_beside_them(where: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("system", ["task-maker", "BAPCtools", "testdata_tools", "TPS"])
+def test_generators_in_python_bring_the_modules_beside_them(system: str, tmp_path: Path) -> None:
     source = b"#!/usr/bin/env python3\nfrom limits import *\nimport random\nprint(MOST)\n"
     files, place = {
         "task-maker": ({**CMS, "gen/generatore.py": source}, "gen"),
@@ -268,11 +268,11 @@ def test_generators_in_python_bring_the_modules_beside_them(where: str, tmp_path
             "data",
         ),
         "TPS": ({**without(TPS, "gen/gen.cpp"), "gen/gen.py": source}, "gen"),
-    }[where]
+    }[system]
     plan = plan_of(folder(tmp_path, {**files, **{f"{place}/{name}": text for name, text in MODULES.items()}}, "x"))
-    found = next(one for key, one in plan.programs.items() if key != "solution")
+    generator = next(program for key, program in plan.programs.items() if key != "solution")
     plan.close()
-    assert set(found.files) == {found.name.rpartition("/")[2], *MODULES} - {"other.py"}
+    assert set(generator.files) == {generator.name.rpartition("/")[2], *MODULES} - {"other.py"}
 
 
 def test_many_imports_are_read_at_once(tmp_path: Path) -> None:
@@ -284,14 +284,16 @@ def test_many_imports_are_read_at_once(tmp_path: Path) -> None:
 
 
 def test_only_answers_of_cms(tmp_path: Path) -> None:
-    there = {f"input/input{number}.txt": b"1\n" for number in range(3)}
-    plan = plan_of(folder(tmp_path, {**without(CMS, "gen/generatore.py"), **there}, "x"))
+    inputs = {f"input/input{number}.txt": b"1\n" for number in range(3)}
+    plan = plan_of(folder(tmp_path, {**without(CMS, "gen/generatore.py"), **inputs}, "x"))
     assert [step.output for test in plan.tests for step in test] == [
         f"output/output{number}.txt" for number in range(3)
     ]
-    lost = folder(tmp_path, {**CMS, **there, **{f"output/output{number}.txt": b"1\n" for number in range(2)}}, "lost")
+    incomplete = folder(
+        tmp_path, {**CMS, **inputs, **{f"output/output{number}.txt": b"1\n" for number in range(2)}}, "lost"
+    )
     with pytest.raises(PackageError, match=r"output2.txt: is named by the package, but is not in it"):
-        read_package(lost)
+        read_package(incomplete)
 
 
 HALVES: ByteFiles = {
@@ -328,11 +330,11 @@ def test_solutions_of_two_steps_make_answers(
     tmp_path: Path, changes: dict[str, bytes | None], paths: list[str]
 ) -> None:
     files = {name: text for name, text in {**HALVES, **changes}.items() if text is not None}
-    where = folder(tmp_path, files, "x")
-    plan = plan_of(where)
+    root = folder(tmp_path, files, "x")
+    plan = plan_of(root)
     answers = [step for test in plan.tests for step in test if step.program == "solution"]
     assert len(answers) == 3 and all(step.two_steps for step in answers)
-    with made(where, plan, tmp_path) as package:
+    with completed(root, plan, tmp_path) as package:
         assert sorted(package.submissions) == [f"submissions/{path}" for path in paths]
     program = plan.programs["solution"]
     assert len([name for name in program.files if name.startswith("with_")]) == len(paths), program.files.keys()
@@ -354,14 +356,16 @@ else:
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "said"),
+    ("first", "second", "message"),
     [
         ("pass", "pass", ""),
         ("pass", "sys.exit(4)", "out: is made by 'two.py', which ended with exit code 4"),
         ("sys.exit(5)", "pass", "out: is made by 'two.py', which ended with exit code 5"),
     ],
 )
-def test_a_program_of_two_steps_is_run_twice_side_by_side(tmp_path: Path, first: str, second: str, said: str) -> None:
+def test_a_program_of_two_steps_is_run_twice_side_by_side(
+    tmp_path: Path, first: str, second: str, message: str
+) -> None:
     second = second if second == "pass" else f"open(pipe).read()\n    {second}"
     source = PROGRAM_OF_TWO.replace("FIRST", first).replace("SECOND", second)
     (tmp_path / "p").mkdir()
@@ -371,9 +375,9 @@ def test_a_program_of_two_steps_is_run_twice_side_by_side(tmp_path: Path, first:
     text = script({"solution": program}, [MakingStep("solution", "out", (), "in", two_steps=True)], {"solution": "p"}, {
         "in": "in", "out": "out/0",
     })  # fmt: skip
-    done = subprocess.run(["/bin/sh", "-c", text], cwd=tmp_path, capture_output=True, check=False, timeout=60)
-    if said:
-        assert (done.returncode, said in done.stderr.decode()) == (9, True), done.stderr
+    process = subprocess.run(["/bin/sh", "-c", text], cwd=tmp_path, capture_output=True, check=False, timeout=60)
+    if message:
+        assert (process.returncode, message in process.stderr.decode()) == (9, True), process.stderr
     else:
         assert (tmp_path / "out/0").read_text() == "one 2\none 2\n"
 
@@ -386,15 +390,15 @@ def test_a_first_step_that_fails_early_leaves_nobody_waiting(tmp_path: Path) -> 
     step = MakingStep("solution", "out", two_steps=True)
     text = script({"solution": program}, [step], {"solution": "p"}, {"out": "out/0"})
     # Held open by whatever was started and has not ended.
-    held, end = os.pipe()
+    pipe, end = os.pipe()
     try:
         with subprocess.Popen(["/bin/sh", "-c", text], cwd=tmp_path, stderr=subprocess.PIPE, pass_fds=(end,)) as shell:
             os.close(end)
-            said = shell.communicate(timeout=60)[1]
-        assert (shell.returncode, b"ended with exit code 3" in said) == (9, True), said
-        assert select.select([held], [], [], 30)[0], "the second step waits for ever"
+            stderr = shell.communicate(timeout=60)[1]
+        assert (shell.returncode, b"ended with exit code 3" in stderr) == (9, True), stderr
+        assert select.select([pipe], [], [], 30)[0], "the second step waits for ever"
     finally:
-        os.close(held)
+        os.close(pipe)
 
 
 def test_gen_data_of_tps_with_two_steps(tmp_path: Path) -> None:
@@ -406,8 +410,8 @@ def test_gen_data_of_tps_with_two_steps(tmp_path: Path) -> None:
 
 
 def test_gen_data_of_tps(tmp_path: Path) -> None:
-    where = folder(tmp_path, TPS, "x")
-    plan = plan_of(where)
+    root = folder(tmp_path, TPS, "x")
+    plan = plan_of(root)
     assert steps(plan) == [
         ("solution", "tests/0-01.in", "tests/0-01.out"),
         ("generator gen", "9", "9", "", "tests/big-01.in"),
@@ -417,20 +421,20 @@ def test_gen_data_of_tps(tmp_path: Path) -> None:
     ]
     assert plan.programs["solution"].name == "solution/right.cpp"
     assert "with_grader.cpp" in plan.programs["solution"].build
-    with made(where, plan, tmp_path) as package:
+    with completed(root, plan, tmp_path) as package:
         task = package.manifest.task
         assert task is not None
-        assert [(one.points, one.tests) for one in task.subtasks] == [
+        assert [(subtask.points, subtask.tests) for subtask in task.subtasks] == [
             (0, ["sample/0-01"]), (100, ["sample/0-01", "secret/1-01", "secret/big-01"]),
         ]  # fmt: skip
 
 
 def test_the_model_solution_of_tps_by_its_name(tmp_path: Path) -> None:
     files = {**without(TPS, "solutions.json", "solution/right.cpp"), "solution/ac.c": CPP}
-    where = folder(tmp_path, without(files, "grader/cpp/grader.cpp"), "x")
-    with made(where, plan_of(where), tmp_path) as package:
-        assert any("no solutions.json names one; solution/ac.c is right by its name" in one for one in package.notes)
-        assert any("says what the others should do" in one for one in package.notes)
+    root = folder(tmp_path, without(files, "grader/cpp/grader.cpp"), "x")
+    with completed(root, plan_of(root), tmp_path) as package:
+        assert any("no solutions.json names one; solution/ac.c is right by its name" in note for note in package.notes)
+        assert any("says what the others should do" in note for note in package.notes)
         assert list(package.submissions) == ["submissions/accepted/ac.c"]
 
 
@@ -462,7 +466,7 @@ def test_faults_of_what_is_listed(tmp_path: Path, files: ByteFiles, sentence: st
 
 
 @pytest.mark.parametrize(
-    ("verdict", "wall", "most"),
+    ("verdict", "wall", "limit"),
     [
         (m.Verdict.TLE, 61.0, "60 s of CPU time"),
         (m.Verdict.TLE, 120.1, "120 s, most of it waiting"),
@@ -470,11 +474,11 @@ def test_faults_of_what_is_listed(tmp_path: Path, files: ByteFiles, sentence: st
         (m.Verdict.OLE, 2.0, "64 MiB of output"),
     ],
 )
-def test_the_limit_that_was_passed_is_said(verdict: m.Verdict, wall: float, most: str) -> None:
+def test_the_limit_that_was_passed_is_said(verdict: m.Verdict, wall: float, limit: str) -> None:
     test = m.TestResult(name="make", verdict=verdict, wall=wall)
     task = make_task(done=True, verdict=verdict, result=m.Result(tests=[test]))
     batch = PlanBatch(2, [()], ["tests/02"])
-    assert fault(task, batch) == f"tests/02: takes more than {most}; make it beforehand"
+    assert fault(task, batch) == f"tests/02: takes more than {limit}; make it beforehand"
 
 
 # --- DMOJ --------------------------------------------------------------------------------------------------------
@@ -486,17 +490,17 @@ def test_generators_of_dmoj(tmp_path: Path) -> None:
         "- {generator_args: [2, a b]}\n- batched:\n  - {in: 1.in}\n  - {generator: gen.py, out: 1.out}\n"
     )
     files = {"init.yml": init.encode(), "gen.py": b"", "gen.cpp": CPP, "gen.h": b"", "1.in": b"1\n", "1.out": b"2\n"}
-    where = folder(tmp_path, files, "x")
-    plan = plan_of(where)
+    root = folder(tmp_path, files, "x")
+    plan = plan_of(root)
     folder_ = "made by generators/"
     assert [(step.program, step.args, step.input, step.products) for test in plan.tests for step in test] == [
         ("generator gen.cpp gen.h", ("2", "a b"), "", (f"{folder_}02.in", f"{folder_}02.out")),
         ("generator gen.cpp gen.h", ("0",), "1.in", (f"{folder_}03_01.in", f"{folder_}03_01.out")),
         ("generator gen.py", (), "", (f"{folder_}03_02.in", f"{folder_}03_02.out")),
     ]
-    with made(where, plan, tmp_path) as package:
-        found = [(given.decode().strip(), answer.decode().strip()) for _, given, answer in contents(package)]
-        assert found == [
+    with completed(root, plan, tmp_path) as package:
+        tests = [(stdin.decode().strip(), answer.decode().strip()) for _, stdin, answer in contents(package)]
+        assert tests == [
             ("1", "2"),
             (f"{folder_}02.in", f"{folder_}02.out"),
             (f"{folder_}03_01.in", f"{folder_}03_01.out"),
@@ -504,8 +508,8 @@ def test_generators_of_dmoj(tmp_path: Path) -> None:
         ]
         assert not any(folder_ in note for note in package.notes), "nobody wrote these, so none is left out"
     silent = {path: b"" for test in plan.tests for step in test for path in step.products}
-    with read_package(where, options=ImporterWords(products=MadeFiles(silent))) as package:
-        assert [given for _, given, _ in contents(package)] == [b"1\n", b"", b"1\n", b""], (
+    with read_package(root, options=ImporterWords(products=MadeFiles(silent))) as package:
+        assert [stdin for _, stdin, _ in contents(package)] == [b"1\n", b"", b"1\n", b""], (
             "its own where nothing is said"
         )
 
@@ -517,9 +521,9 @@ def test_every_listed_test_is_in_its_set(lines: list[str]) -> None:
 
 
 def listed(lines: list[str]) -> None:
-    found = tps_gen.read_data("\n".join(lines), "data")
-    assert found.commands.keys() == {name for names in found.sets.values() for name in names}
-    assert all(lines[number - 1] == found.commands[name] for name, number in found.lines.items())
+    data = tps_gen.read_data("\n".join(lines), "data")
+    assert data.commands.keys() == {name for names in data.sets.values() for name in names}
+    assert all(lines[number - 1] == data.commands[name] for name, number in data.lines.items())
 
 
 # --- what all of them have in common -----------------------------------------------------------------------------
@@ -530,22 +534,22 @@ def test_check_looks_at_everything_else(tmp_path: Path) -> None:
     assert checked.plan is not None and checked.package is None
     checked.plan.close()
     assert not checked.findings.errors
-    said = [one.text for one in checked.findings.all]
-    assert any("'judgectl problem import' has them made by an executor" in one for one in said)
-    assert not any("same input" in one for one in said)
+    findings = [finding.text for finding in checked.findings.all]
+    assert any("'judgectl problem import' has them made by an executor" in text for text in findings)
+    assert not any("same input" in text for text in findings)
     broken = {**STANDARD, "problem.xml": STANDARD["problem.xml"].replace(b"complete", b"odd")}
     broken["problem.xml"] = broken["problem.xml"].replace(b'type="testlib"', b'type="other"')
     assert check_package(folder(tmp_path, broken, "broken")).findings.errors
 
 
 def test_made_files_take_the_place_of_the_trees(tmp_path: Path) -> None:
-    where = folder(tmp_path, polygon(), "package")
-    asked = ImporterWords(products=MadeFiles({"tests/02": "tests/01", "tests/03": b"9\n"}, ((False, "a word"),)))
-    with read_package(where, options=asked) as package:
-        assert [given for _, given, _ in contents(package)] == [b"1 1\n", b"1 1\n", b"9\n"]
+    root = folder(tmp_path, polygon(), "package")
+    options = ImporterWords(products=MadeFiles({"tests/02": "tests/01", "tests/03": b"9\n"}, ((False, "a word"),)))
+    with read_package(root, options=options) as package:
+        assert [stdin for _, stdin, _ in contents(package)] == [b"1 1\n", b"1 1\n", b"9\n"]
         assert "not carried over: a word" in package.notes
     with pytest.raises(PackageError, match="is to be tests/02, but is not in the package"):
-        read_package(where, options=ImporterWords(products=MadeFiles({"tests/02": "tests/99"})))
+        read_package(root, options=ImporterWords(products=MadeFiles({"tests/02": "tests/99"})))
 
 
 def test_too_many_tests_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -555,25 +559,25 @@ def test_too_many_tests_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def run(
-    root: Path, programs: dict[str, PackageProgram], wanted: list[MakingStep], files: ByteFiles
+    root: Path, programs: dict[str, PackageProgram], steps: list[MakingStep], files: ByteFiles
 ) -> dict[str, bytes] | str:
     """What the script of these steps makes, or what it says; `root` is what an executor has unpacked."""
     folders = {key: f"p/{number}" for number, key in enumerate(programs)}
-    outputs = list(dict.fromkeys(path for step in wanted for path in step.products))
+    outputs = list(dict.fromkeys(path for step in steps for path in step.products))
     places = {path: f"f/{number}" for number, path in enumerate(files)}
     places |= {path: f"out/{number}" for number, path in enumerate(outputs)}
     for path, data in files.items():
         (root / places[path]).parent.mkdir(exist_ok=True)
         (root / places[path]).write_bytes(data)
-    for key, one in programs.items():
-        for name, content in one.files.items():
+    for key, program in programs.items():
+        for name, content in program.files.items():
             (root / folders[key]).mkdir(parents=True, exist_ok=True)
             (root / folders[key] / name).write_bytes(draft.read(content))
-    (root / "make.sh").write_text(script(programs, wanted, folders, places))
-    done = subprocess.run(["sh", "make.sh"], cwd=root, capture_output=True, check=False, timeout=60)
-    if done.returncode:
-        return done.stderr.decode()
-    (root / "made.tar.gz").write_bytes(done.stdout)
+    (root / "make.sh").write_text(script(programs, steps, folders, places))
+    process = subprocess.run(["sh", "make.sh"], cwd=root, capture_output=True, check=False, timeout=60)
+    if process.returncode:
+        return process.stderr.decode()
+    (root / "made.tar.gz").write_bytes(process.stdout)
     with tarfile.open(root / "made.tar.gz") as packed:
         return {path: packed.extractfile(f"./{number}").read() for number, path in enumerate(outputs)}  # type: ignore[union-attr]
 
@@ -591,8 +595,8 @@ def test_nothing_of_the_package_is_the_shells(tmp_path: Path, word: str) -> None
 
 
 def test_commands_of_the_table_find_the_programs_folder(tmp_path: Path) -> None:
-    where = folder(tmp_path / "package", {"it's.pl": b'use lib "."; print "$ENV{PERL5LIB}\\n", <STDIN>;\n'})
-    with contextlib.closing(open_tree(where)) as tree:
+    root = folder(tmp_path / "package", {"it's.pl": b'use lib "."; print "$ENV{PERL5LIB}\\n", <STDIN>;\n'})
+    with contextlib.closing(open_tree(root)) as tree:
         ref = draft.Ref(tree, "it's.pl")
         program = making.program(draft.Draft(tree, "x"), testlib.ProgramSource(ref))
         (tmp_path / "root").mkdir()
@@ -601,8 +605,8 @@ def test_commands_of_the_table_find_the_programs_folder(tmp_path: Path) -> None:
     build = ("sh", "-c", "cd /box; echo 'echo /box' >/box/run.sh", "/box")
     program = PackageProgram("x", {"x": b""}, "", ("sh", "/box/run.sh"), build)
     (tmp_path / "other").mkdir()
-    found = run(tmp_path / "other", {"x": program}, [MakingStep("x", "made")], {})
-    assert found == {"made": f"{tmp_path}/other/p/0\n".encode()}
+    products = run(tmp_path / "other", {"x": program}, [MakingStep("x", "made")], {})
+    assert products == {"made": f"{tmp_path}/other/p/0\n".encode()}
 
 
 def test_files_in_place_of_streams(tmp_path: Path) -> None:
@@ -644,22 +648,22 @@ def test_a_generator_writes_files_itself(
     programs = {**PROGRAMS, "x": PackageProgram("x.sh", {"x.sh": says + b"\n"}, "", ("sh", "{}/x.sh"))}
     first = MakingStep("x", "in", stem="testcase", answer="ans", unmade_reason=lacking)
     later = [MakingStep("cat.sh", "ans", ("1",), "in", spare=True)] if lacking == "later" else []
-    found = run(tmp_path, programs, [first, *later], {})
-    assert found == expected or (isinstance(expected, str) and str(found).endswith(expected))
+    products = run(tmp_path, programs, [first, *later], {})
+    assert products == expected or (isinstance(expected, str) and str(products).endswith(expected))
 
 
 def test_a_solution_talks_to_the_interactor(tmp_path: Path) -> None:
-    told = b'read first <"$1"; echo "$first"; read said; echo "$said" >"$2"; exit "$first"\n'
+    interactor = b'read first <"$1"; echo "$first"; read said; echo "$said" >"$2"; exit "$first"\n'
     programs = {
         "sol": PackageProgram("sol.sh", {"sol.sh": b"read x; echo $((x + 1))\n"}, "", ("sh", "{}/sol.sh")),
-        "talk": PackageProgram("talk.sh", {"talk.sh": told}, "", ("sh", "{}/talk.sh")),
+        "talk": PackageProgram("talk.sh", {"talk.sh": interactor}, "", ("sh", "{}/talk.sh")),
     }
     step = MakingStep("sol", "answer", input="given", talks_to="talk")
     (tmp_path / "0").mkdir()
     assert run(tmp_path / "0", programs, [step], {"given": b"0\n"}) == {"answer": b"1\n"}
     (tmp_path / "3").mkdir()
-    said = run(tmp_path / "3", programs, [step], {"given": b"3\n"})
-    assert said == "answer: talk.sh ended with exit code 3\n"
+    message = run(tmp_path / "3", programs, [step], {"given": b"3\n"})
+    assert message == "answer: talk.sh ended with exit code 3\n"
 
 
 @pytest.mark.parametrize(
@@ -671,8 +675,8 @@ def test_a_solution_talks_to_the_interactor(tmp_path: Path) -> None:
     ],
 )
 def test_what_fails_is_said(tmp_path: Path, program: PackageProgram, output_name: str, sentence: str) -> None:
-    said = run(tmp_path, {"x": program}, [MakingStep("x", "tests/1", ("a",), output_name=output_name)], {})
-    assert isinstance(said, str) and said.endswith(sentence)
+    message = run(tmp_path, {"x": program}, [MakingStep("x", "tests/1", ("a",), output_name=output_name)], {})
+    assert isinstance(message, str) and message.endswith(sentence)
 
 
 @given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20))

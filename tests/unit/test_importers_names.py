@@ -15,15 +15,51 @@ from judge.problems.package import Package, read_package
 from tests.support.packages import ByteFiles, archive, folder
 
 CPP = b"int main() {}\n"
+PLAIN: ByteFiles = {"1.in": b"2\n", "1.ans": b"4\n", "2.in": b"3\n", "2.ans": b"6\n"}
 TESTS: ByteFiles = {"tests/1.in": b"1\n", "tests/1.out": b"1\n", "Code/twin.py": b""}
 
 
-def read(tmp_path: Path, files: ByteFiles) -> Package:
-    return read_package(folder(tmp_path, files, "twin"), time_limit=1)
+def read(tmp_path: Path, files: ByteFiles, name: str = "twin") -> Package:
+    return read_package(folder(tmp_path, files, name), time_limit=1)
+
+
+# The name of a folder, the files beside its tests, and the submissions that are made of them.
+SOLUTIONS: list[tuple[str, list[str], list[str]]] = [
+    ("K", ["k.cpp", "helper.py", "notes.py"], ["accepted/k.cpp"]),
+    ("twice", ["Twice.py", "helper.py", "notes.py"], ["accepted/Twice.py"]),
+    ("twice", ["src-of/twice.java", "helper.py", "notes.py"], ["accepted/twice.java"]),
+    ("twice", ["one.cpp", "two.cpp"], []),  # Of two it is not known whose tests they are.
+    ("twice", ["grader.cpp"], []),
+    ("twice", ["scripts/once.py"], []),
+    ("twice", ["test.cpp"], []),
+    ("twice", ["std.cpp", "other.cpp"], ["accepted/std.cpp"]),  # The one that says so is the solution.
+    ("twice", ["judgesol_exact.cpp", "x.py"], ["accepted/judgesol_exact.cpp"]),
+    ("twice", ["judge_solution.py", "x.py"], ["accepted/judge_solution.py"]),
+    ("twice", ["judgesol2.java", "x.py"], ["accepted/judgesol2.java"]),
+]
+
+
+@pytest.mark.parametrize(("name", "files", "submissions"), SOLUTIONS)
+def test_solutions_of_a_folder(name: str, files: list[str], submissions: list[str], tmp_path: Path) -> None:
+    with read(tmp_path, {**PLAIN, **dict.fromkeys(files, b"")}, name) as package:
+        assert set(package.submissions) == {f"submissions/{path}" for path in submissions}
+        assert not any("the only program" in note for note in package.notes)
+
+
+@pytest.mark.parametrize("name", ["code.cpp", "sub_11_42.py", "prog/mine.java"])
+def test_the_only_program_is_a_solution(name: str, tmp_path: Path) -> None:
+    with read(tmp_path, {**PLAIN, name: b"", "gen.py": b""}) as package:
+        assert set(package.submissions) == {f"submissions/accepted/{name.rpartition('/')[2]}"}
+        assert any(f"solution {name} as accepted, as it is the only program" in note for note in package.notes)
+
+
+def test_a_program_beside_tests_of_several_problems_is_of_one_of_them(tmp_path: Path) -> None:
+    with read(tmp_path, {"a.in": b"", "a.out": b"", "b.in": b"", "b.out": b"", "b.cpp": b""}, "x") as package:
+        assert not package.submissions
 
 
 @pytest.mark.parametrize(
-    ("name", "where"),
+    ("name", "kind"),
     [
         ("Code/x-wrong-ann.py", "wrong_answer"),
         ("Code/twin-wa-2.cpp", "wrong_answer"),
@@ -38,39 +74,46 @@ def read(tmp_path: Path, files: ByteFiles) -> Package:
         ("solutions/twin-incorrect-x.c", "rejected"),
         ("solutions/sub1.cpp", "rejected"),
         ("solutions/sub2-small.cpp", "rejected"),
+        ("solutions/20-percent-solution.cpp", "rejected"),
+        ("solutions/sol_30pts.cpp", "rejected"),
+        ("solutions/partial_sub1.py", "rejected"),
+        ("solutions/solution_partial.py", "rejected"),
+        ("solutions/100-points.cpp", "accepted"),
+        ("solutions/points.cpp", "accepted"),
+        ("solutions/brut.cpp", "brute_force"),
+        ("solutions/solution_bf.cpp", "brute_force"),
+        ("solutions/sol-bruteforce2.cpp", "brute_force"),
+        ("solutions/solution-brute-tle.cpp", "time_limit_exceeded"),
         ("Code/other.py", "accepted"),
+        ("Code/twin_gen.py", None),
+        ("Code/sort_gen.cpp", None),
+        ("code/Testcase Generator.cpp", None),
+        ("src/TwinGen.java", None),
+        ("src/twin-generator-2.cpp", None),
+        ("src/case-generator.cpp", None),
+        ("solutions/gen/random.py", None),
+        ("Code/twiningen.cpp", None),
+        ("src/twin_val.py", None),
+        ("src/twin_checker.py", None),
+        ("Code/validators/twin.py", None),
+        ("Code/tools/convert.py", None),
     ],
 )
-def test_solutions_by_words_anywhere_in_their_names(name: str, where: str, tmp_path: Path) -> None:
+def test_programs_by_words_anywhere_in_their_names(name: str, kind: str | None, tmp_path: Path) -> None:
     with read(tmp_path, {**TESTS, name: CPP}) as package:
-        found = [path for path in package.submissions if path != "submissions/accepted/twin.py"]
-        assert [path.split("/")[1] for path in found] == [where]
+        solutions = [path for path in package.submissions if path != "submissions/accepted/twin.py"]
+        assert [path.split("/")[1] for path in solutions] == ([kind] if kind else [])
+
+
+@pytest.mark.parametrize("name", ["K.md", "statement/k.tex", "docs/K.pdf", "k.en.html"])
+def test_a_statement_that_is_called_as_its_folder(name: str, tmp_path: Path) -> None:
+    with read(tmp_path, {**PLAIN, name: b"x"}, "K") as package:
+        (statement,) = package.manifest.statements
+        assert statement.main == f"problem.en.{name.rpartition('.')[2]}"
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "Code/twin_gen.py",
-        "Code/sort_gen.cpp",
-        "code/Testcase Generator.cpp",
-        "src/TwinGen.java",
-        "src/twin-generator-2.cpp",
-        "src/case-generator.cpp",
-        "solutions/gen/random.py",
-        "Code/twiningen.cpp",
-        "src/twin_val.py",
-        "src/twin_checker.py",
-        "Code/validators/twin.py",
-        "Code/tools/convert.py",
-    ],
-)
-def test_programs_that_are_no_solutions(name: str, tmp_path: Path) -> None:
-    with read(tmp_path, {**TESTS, name: CPP}) as package:
-        assert list(package.submissions) == ["submissions/accepted/twin.py"]
-
-
-@pytest.mark.parametrize(
-    ("words", "where"),
+    ("words", "kind"),
     [
         ("CORRECT", "accepted"),
         ("wrong-answer", "wrong_answer"),
@@ -80,14 +123,14 @@ def test_programs_that_are_no_solutions(name: str, tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("name", ["ann.java", "Code/ann.cpp", "wrong_ann.py"])
-def test_annotations_in_directories(words: str, where: str, name: str, tmp_path: Path) -> None:
+def test_annotations_in_directories(words: str, kind: str, name: str, tmp_path: Path) -> None:
     source = f"// @EXPECTED_RESULTS@: {words}\n".encode()
     files = {**TESTS, "domjudge-problem.ini": b"timelimit='2'\n", name: source}
     for root in (folder(tmp_path, files, "twin"), archive(tmp_path, files)):
         with read_package(root) as package:
-            found = [path for path in package.submissions if path != "submissions/accepted/twin.py"]
-            assert [path.split("/")[1] for path in found] == [where]
-            assert all(one.rules for one in candidates(package, load_table()))
+            solutions = [path for path in package.submissions if path != "submissions/accepted/twin.py"]
+            assert [path.split("/")[1] for path in solutions] == [kind]
+            assert all(candidate.rules for candidate in candidates(package, load_table()))
 
 
 # --- what legacy folders ask for ----------------------------------------------------------------------------------
@@ -102,7 +145,7 @@ LEGACY: ByteFiles = {
 
 def judged(package: Package, verdict: Verdict, *tests: Verdict) -> str:
     (rule,) = candidates(package, load_table())[0].rules
-    results = [TestResult(name=f"secret/{number}", verdict=one) for number, one in enumerate(tests)]
+    results = [TestResult(name=f"secret/{number}", verdict=result) for number, result in enumerate(tests)]
     return check(rule, verdict, Result(tests=results))
 
 

@@ -16,26 +16,26 @@ from tests.unit.test_importers_polygon import polygon
 
 KATTIS: ByteFiles = {
     "problem.yaml": b"name: X\ntype: scoring\n",
-    **{f"data/{where}.{kind}": b"1\n" for where in ("sample/1", "secret/a/2", "secret/b/2") for kind in ("in", "ans")},
+    **{f"data/{test}.{kind}": b"1\n" for test in ("sample/1", "secret/a/2", "secret/b/2") for kind in ("in", "ans")},
 }
 
 
-def warnings(where: Path) -> list[str]:
-    return [one.text for one in check_package(where).findings.all if one.level == "warning"]
+def warnings(root: Path) -> list[str]:
+    return [finding.text for finding in check_package(root).findings.all if finding.level == "warning"]
 
 
 def test_tests_of_two_groups_with_the_same_name_are_meant_to_be_the_same(tmp_path: Path) -> None:
     files = {**KATTIS, "data/sample/1.in": b"0\n"}
-    assert not any("have the same input" in one for one in warnings(folder(tmp_path / "1", files)))
+    assert not any("have the same input" in text for text in warnings(folder(tmp_path / "1", files)))
     files |= {"data/secret/b/3.in": b"1\n", "data/secret/b/3.ans": b"1\n"}
-    assert sum("have the same input" in one for one in warnings(folder(tmp_path / "2", files))) == 1
+    assert sum("have the same input" in text for text in warnings(folder(tmp_path / "2", files))) == 1
 
 
 def test_links_are_meant_to_be_the_same(tmp_path: Path) -> None:
     root = folder(tmp_path, {**KATTIS, "data/sample/1.in": b"0\n"})
     for kind in ("in", "ans"):
         (root / f"data/secret/b/9.{kind}").symlink_to(f"../a/2.{kind}")
-    assert not any("have the same input" in one for one in warnings(root))
+    assert not any("have the same input" in text for text in warnings(root))
     packed = tmp_path / "x.zip"
     with zipfile.ZipFile(packed, "w") as file:
         for path in sorted(root.rglob("*")):
@@ -46,17 +46,20 @@ def test_links_are_meant_to_be_the_same(tmp_path: Path) -> None:
                 file.writestr(entry, str(path.readlink()))
             elif path.is_file():
                 file.write(path, name)
-    assert not any("have the same input" in one for one in warnings(packed))
+    assert not any("have the same input" in text for text in warnings(packed))
 
 
 @pytest.mark.parametrize("files", [STANDARD, polygon()])
 def test_a_package_of_polygon_has_both_or_no_files_that_are_shown(files: ByteFiles, tmp_path: Path) -> None:
-    shown = {"statement-sections/english/example.01": b"1 1\n", "statement-sections/english/example.01.a": b"other\n"}
-    assert not any("has only one of" in one for one in warnings(folder(tmp_path, {**files, **shown})))
+    examples = {
+        "statement-sections/english/example.01": b"1 1\n",
+        "statement-sections/english/example.01.a": b"other\n",
+    }
+    assert not any("has only one of" in text for text in warnings(folder(tmp_path, {**files, **examples})))
 
 
 @pytest.mark.parametrize(
-    ("line", "wanted"),
+    ("line", "expected"),
     [
         ("1 tests in 1 subtasks (min)", "1 test in 1 subtask (min)"),
         ("1 cases, 0 batches, 1 pretests", "1 case, 0 batches, 1 pretest"),
@@ -66,8 +69,8 @@ def test_a_package_of_polygon_has_both_or_no_files_that_are_shown(files: ByteFil
         ("1 compressed files", "1 compressed file"),
     ],
 )
-def test_one_is_no_plural(line: str, wanted: str) -> None:
-    assert singular(line) == wanted
+def test_one_is_no_plural(line: str, expected: str) -> None:
+    assert singular(line) == expected
 
 
 def test_several_of_one_thing() -> None:
@@ -92,19 +95,19 @@ HYDRO: ByteFiles = {
 
 
 def test_pictures_of_hydro_lie_beside_the_statement(tmp_path: Path) -> None:
-    where = folder(tmp_path, HYDRO)
-    with read_package(where) as package:
+    root = folder(tmp_path, HYDRO)
+    with read_package(root) as package:
         index = package.manifest.package
         assert index is not None
         files = package.read(index).decode()
         assert "statement/one_picture.png" in files and "statement/two.svg" in files and "attachments/data.zip" in files
         assert any("2 pictures of additional_file/" in note for note in package.notes)
-    assert not any("there is no picture" in one for one in warnings(where))
+    assert not any("there is no picture" in text for text in warnings(root))
 
 
 def test_a_statement_of_hydro_that_is_a_pdf(tmp_path: Path) -> None:
     files = {**HYDRO, "problem_en.md": b"@[PDF](file://all.pdf?noDisposition=1)\n"}
     with read_package(folder(tmp_path, files)) as package:
         assert package.manifest.package is not None
-        said = package.read(package.manifest.package).decode()
-        assert "statement/problem.en.pdf" in said and "problem.en.md" not in said
+        index = package.read(package.manifest.package).decode()
+        assert "statement/problem.en.pdf" in index and "problem.en.md" not in index

@@ -60,13 +60,13 @@ def polygon(
     interactor: str = "",
     solutions: str = SOLUTIONS,
     resources: str = "",
-    more: ByteFiles | None = None,
+    extra: ByteFiles | None = None,
     **judging: Any,
 ) -> ByteFiles:
     """A small package; `more` adds to or replaces its files."""
-    many = count if count is not None else tests.count("<test ")
-    said = {"input": "", "output": "", "runs": 1, **judging}
-    xml = HEAD + JUDGING.format(count=many, tests=tests, groups=groups, **said) + FILES.format(resources=resources)
+    total = count if count is not None else tests.count("<test ")
+    fields = {"input": "", "output": "", "runs": 1, **judging}
+    xml = HEAD + JUDGING.format(count=total, tests=tests, groups=groups, **fields) + FILES.format(resources=resources)
     xml += f"<assets>{checker}{interactor}{VALIDATORS}<solutions>{solutions}</solutions></assets></problem>"
     files = {
         "problem.xml": xml.encode(),
@@ -79,24 +79,24 @@ def polygon(
         "statements/.html/english/problem.html": b"<p>Add.</p>",
         "statements/.pdf/russian/problem.pdf": b"%PDF-1.4\n",
     }
-    for number in range(1, many + 1):
+    for number in range(1, total + 1):
         files[f"tests/{number:02d}"] = f"{number} {number}\n".encode()
         files[f"tests/{number:02d}.a"] = f"{2 * number}\n".encode()
-    return {**files, **(more or {})}
+    return {**files, **(extra or {})}
 
 
-def taken(tmp_path: Path, files: ByteFiles) -> Package:
+def load(tmp_path: Path, files: ByteFiles) -> Package:
     return read_package(folder(tmp_path, files, "package"))
 
 
-def written(tmp_path: Path, files: ByteFiles, path: str) -> Any:
+def yaml_of(tmp_path: Path, files: ByteFiles, path: str) -> Any:
     """One YAML file of the package that was made."""
     opened = open_package_tree(folder(tmp_path, files, "package"))
     return yaml.safe_load(opened.tree.read(path, 1 << 20))
 
 
 def groups_of(package: Package) -> dict[str, tuple[float | None, str, list[str]]]:
-    return {one.name: (one.max_score, one.aggregation, one.require_pass) for one in package.manifest.groups}
+    return {group.name: (group.max_score, group.aggregation, group.require_pass) for group in package.manifest.groups}
 
 
 def validator_of(package: Package) -> ProblemProgram:
@@ -107,7 +107,7 @@ def validator_of(package: Package) -> ProblemProgram:
 
 
 def test_an_ordinary_package(tmp_path: Path) -> None:
-    package = taken(tmp_path, polygon())
+    package = load(tmp_path, polygon())
     manifest = package.manifest
     assert (manifest.name, manifest.title) == ("two-sums", "Two Sums")
     assert manifest.limits.cpu == 1.5 and manifest.limits.memory == 256 * 1024**2
@@ -127,9 +127,9 @@ def test_an_ordinary_package(tmp_path: Path) -> None:
 
 def test_a_source_that_is_listed_thousands_of_times_is_imported_at_once(tmp_path: Path) -> None:
     solutions = '<solution tag="main"><source path="solutions/main.cpp" type="cpp.g++17"/></solution>' * 8000
-    where = folder(tmp_path, polygon(solutions=solutions), "package")
+    root = folder(tmp_path, polygon(solutions=solutions), "package")
     begin = time.process_time()
-    files = open_package_tree(where).tree.files
+    files = open_package_tree(root).tree.files
     assert time.process_time() - begin < 3
     assert {"submissions/accepted/main.cpp", "submissions/accepted/main_2.cpp"} < files.keys()
     assert "submissions/accepted/main_8000.cpp" in files and "submissions/accepted/main_8001.cpp" not in files
@@ -174,7 +174,7 @@ def test_standard_checkers_become_the_default_validator(name: str, tmp_path: Pat
     checker = (
         f'<checker name="std::{name}.cpp" type="testlib"><source path="files/check.cpp" type="cpp.g++17"/></checker>'
     )
-    package = taken(tmp_path, polygon(checker=checker))
+    package = load(tmp_path, polygon(checker=checker))
     assert package.manifest.validator_flags == STANDARD[name]
     assert not any(path.startswith("output_validator") for path in open_package_tree(tmp_path / "package").tree.files)
 
@@ -182,20 +182,20 @@ def test_standard_checkers_become_the_default_validator(name: str, tmp_path: Pat
 def test_standard_checkers_that_it_cannot_stand_for_are_compiled(tmp_path: Path) -> None:
     for name in ("lcmp", "fcmp", "uncmp", "caseicmp"):
         checker = f'<checker name="std::{name}.cpp" type="testlib"><source path="files/check.cpp"/></checker>'
-        with taken(tmp_path / name, polygon(checker=checker)) as package:
+        with load(tmp_path / name, polygon(checker=checker)) as package:
             assert "checker.cpp" in validator_of(package).files
 
 
 def test_a_standard_checker_without_its_source(tmp_path: Path) -> None:
     checker = '<checker name="std::lcmp.cpp" type="testlib"><source path="files/gone.cpp"/></checker>'
-    package = taken(tmp_path, polygon(checker=checker))
+    package = load(tmp_path, polygon(checker=checker))
     assert package.manifest.validator_flags == ["case_sensitive"]
     assert any("without its source" in note for note in package.notes)
 
 
 def test_the_checkers_copy_stands_in_for_its_source(tmp_path: Path) -> None:
     checker = '<checker type="testlib"><source path="files/lost.cpp"/><copy path="check.cpp"/></checker>'
-    assert validator_of(taken(tmp_path, polygon(checker=checker, more={"check.cpp": CHECKER}))) is not None
+    assert validator_of(load(tmp_path, polygon(checker=checker, extra={"check.cpp": CHECKER}))) is not None
 
 
 # --- points ------------------------------------------------------------------------------------------------------
@@ -204,15 +204,15 @@ SAMPLE = '<test method="manual" points="0.0" sample="true"/>'
 
 
 def test_points_without_groups(tmp_path: Path) -> None:
-    package = taken(tmp_path, polygon(SAMPLE + 4 * '<test method="manual" points="25.0"/>'))
+    package = load(tmp_path, polygon(SAMPLE + 4 * '<test method="manual" points="25.0"/>'))
     assert groups_of(package) == {"secret": (100, "sum", []), "secret/1_tests": (100, "sum", [])}
     assert [test.name for test in package.manifest.tests][:2] == ["sample/01", "secret/1_tests/02"]
 
 
 def test_points_that_differ(tmp_path: Path) -> None:
-    tests = SAMPLE + "".join(f'<test method="manual" points="{worth}"/>' for worth in ("10", "40.0", "50"))
-    found = groups_of(taken(tmp_path, polygon(tests)))
-    assert [one[:2] for one in found.values()] == [
+    tests = SAMPLE + "".join(f'<test method="manual" points="{points}"/>' for points in ("10", "40.0", "50"))
+    table = groups_of(load(tmp_path, polygon(tests)))
+    assert [group[:2] for group in table.values()] == [
         (100, "sum"),
         (10, "pass-fail"),
         (40, "pass-fail"),
@@ -221,19 +221,19 @@ def test_points_that_differ(tmp_path: Path) -> None:
 
 
 def test_points_of_nothing_decide_nothing(tmp_path: Path) -> None:
-    package = taken(tmp_path, polygon(SAMPLE + 3 * '<test method="generated" cmd="gen" points="0.0"/>'))
+    package = load(tmp_path, polygon(SAMPLE + 3 * '<test method="generated" cmd="gen" points="0.0"/>'))
     assert package.manifest.type == [ProblemType.PASS_FAIL] and not package.manifest.groups
 
 
 def test_points_with_fractions(tmp_path: Path) -> None:
-    tests = "".join(f'<test method="manual" points="{worth}"/>' for worth in ("12.5", "2.5"))
-    package = taken(tmp_path, polygon(tests))
-    assert [one[0] for one in groups_of(package).values()] == [30, 25, 5]
+    tests = "".join(f'<test method="manual" points="{points}"/>' for points in ("12.5", "2.5"))
+    package = load(tmp_path, polygon(tests))
+    assert [group[0] for group in groups_of(package).values()] == [30, 25, 5]
     assert any("all are multiplied by 2" in note for note in package.notes)
 
 
 @pytest.mark.parametrize(
-    ("written", "points", "said"),
+    ("values", "points", "ending"),
     [
         (["33.333333333333336", "33.333333333333336", "33.33333333333333"], [300, 100, 100, 100], "multiplied by 3"),
         (7 * ["14.285714285714286"], [700, *7 * [100]], "multiplied by 7"),
@@ -243,12 +243,12 @@ def test_points_with_fractions(tmp_path: Path) -> None:
     ],
 )
 def test_points_with_fractions_add_up_to_what_they_did(
-    written: list[str], points: list[int], said: str, tmp_path: Path
+    values: list[str], points: list[int], ending: str, tmp_path: Path
 ) -> None:
-    tests = "".join(f'<test method="manual" points="{worth}"/>' for worth in written)
-    package = taken(tmp_path, polygon(tests))
-    assert [one[0] for one in groups_of(package).values()] == points
-    assert any(note.endswith(said) for note in package.notes)
+    tests = "".join(f'<test method="manual" points="{value}"/>' for value in values)
+    package = load(tmp_path, polygon(tests))
+    assert [group[0] for group in groups_of(package).values()] == points
+    assert any(note.endswith(ending) for note in package.notes)
 
 
 GROUPED = (
@@ -265,23 +265,23 @@ def test_complete_groups_and_what_they_depend_on(tmp_path: Path) -> None:
       <dependencies><dependency group="0"/></dependencies></group>
     <group feedback-policy="points" name="2" points="70.0" points-policy="complete-group">
       <dependencies><dependency group="1"/><dependency group="0"/></dependencies></group></groups>"""
-    package = taken(tmp_path, polygon(GROUPED, groups=groups))
+    package = load(tmp_path, polygon(GROUPED, groups=groups))
     assert groups_of(package) == {
         "secret": (100, "sum", []),
         "secret/1_1": (30, "pass-fail", ["sample"]),
         "secret/2_2": (70, "pass-fail", ["secret/1_1", "sample"]),
     }
-    group = written(tmp_path / "again", polygon(GROUPED, groups=groups), "data/secret/1_1/test_group.yaml")
+    group = yaml_of(tmp_path / "again", polygon(GROUPED, groups=groups), "data/secret/1_1/test_group.yaml")
     assert group["input_validator_args"] == ["--group", "1"]
 
 
 @pytest.mark.parametrize("scored", [True, False])
 def test_validators_hear_the_group_of_samples_and_of_tests_without_points(tmp_path: Path, scored: bool) -> None:
     tests = GROUPED if scored else re.sub(r' points="[0-9.]*"', "", GROUPED)
-    package = taken(tmp_path, polygon(tests))
+    package = load(tmp_path, polygon(tests))
     flags = {test.name: test.input_flags for test in package.manifest.tests}
     assert flags["sample/01"] == ["--group", "0"]
-    assert {tuple(one) for name, one in flags.items() if name.startswith("secret")} >= {
+    assert {tuple(words) for name, words in flags.items() if name.startswith("secret")} >= {
         ("--group", "1"),
         ("--group", "2"),
     }
@@ -291,29 +291,29 @@ def test_a_group_that_depends_on_a_later_one_comes_after_it(tmp_path: Path) -> N
     groups = """<groups><group name="1" points="30" points-policy="complete-group">
       <dependencies><dependency group="2"/></dependencies></group>
     <group name="2" points="70" points-policy="complete-group"/></groups>"""
-    found = groups_of(taken(tmp_path, polygon(GROUPED, groups=groups)))
-    assert list(found) == ["secret", "secret/1_2", "secret/2_1"] and found["secret/2_1"][2] == ["secret/1_2"]
+    table = groups_of(load(tmp_path, polygon(GROUPED, groups=groups)))
+    assert list(table) == ["secret", "secret/1_2", "secret/2_1"] and table["secret/2_1"][2] == ["secret/1_2"]
 
 
 def test_a_group_of_tests_with_points_that_others_depend_on(tmp_path: Path) -> None:
     groups = """<groups><group name="0" points-policy="each-test"/><group name="1" points-policy="each-test"/>
     <group name="2" points="70" points-policy="complete-group">
       <dependencies><dependency group="1"/></dependencies></group></groups>"""
-    found = groups_of(taken(tmp_path, polygon(GROUPED, groups=groups)))
-    assert [one[:2] for one in found.values()] == [
+    table = groups_of(load(tmp_path, polygon(GROUPED, groups=groups)))
+    assert [group[:2] for group in table.values()] == [
         (100, "sum"),
         (15, "pass-fail"),
         (15, "pass-fail"),
         (70, "pass-fail"),
     ]
-    assert len(list(found.values())[-1][2]) == 2
+    assert len(list(table.values())[-1][2]) == 2
 
 
 def test_points_of_a_group_are_shared_by_tests_without_any(tmp_path: Path) -> None:
     tests = '<test sample="true" group="0"/><test group="1"/><test group="1"/>'
     groups = '<groups><group name="0" points="0" points-policy="complete-group"/>'
     groups += '<group name="1" points="60" points-policy="each-test"/></groups>'
-    package = taken(tmp_path, polygon(tests, groups=groups))
+    package = load(tmp_path, polygon(tests, groups=groups))
     assert groups_of(package) == {"secret": (60, "sum", []), "secret/1_1": (60, "sum", [])}
     assert any("2 groups with 60 points" in note for note in package.notes)
 
@@ -322,15 +322,15 @@ PARTIAL = CHECKER.replace(b'quitf(_ok, "")', b'quitp(5, "half")')
 
 
 def test_checkers_that_give_points(tmp_path: Path) -> None:
-    files = polygon(SAMPLE + 2 * '<test method="manual" points="50"/>', more={"files/check.cpp": PARTIAL})
-    package = taken(tmp_path, files)
+    files = polygon(SAMPLE + 2 * '<test method="manual" points="50"/>', extra={"files/check.cpp": PARTIAL})
+    package = load(tmp_path, files)
     assert {tuple(test.flags or ()) for test in package.manifest.tests} == {("--any",), ("--points", "50")}
     assert not expectations.read_rules(package)[0].exact
 
 
 def test_points_by_the_checker_alone(tmp_path: Path) -> None:
-    files = polygon(2 * '<test method="manual" points="0"/>', more={"files/check.cpp": PARTIAL})
-    package = taken(tmp_path, files)
+    files = polygon(2 * '<test method="manual" points="0"/>', extra={"files/check.cpp": PARTIAL})
+    package = load(tmp_path, files)
     assert groups_of(package) == {"secret": (None, "sum", [])}
     assert package.manifest.validator_flags == ["--unbounded"]
 
@@ -346,22 +346,22 @@ def build_of(package: Package) -> str:
 
 
 def test_interactors(tmp_path: Path) -> None:
-    package = taken(tmp_path, polygon(interactor=INTERACTOR, more=MORE))
+    package = load(tmp_path, polygon(interactor=INTERACTOR, extra=MORE))
     assert ProblemType.INTERACTIVE in package.manifest.type
     assert "-DCHECKER" in build_of(package) and "-DINTERACTOR" in build_of(package)
 
 
 def test_submissions_that_run_twice(tmp_path: Path) -> None:
-    both = INTERACTOR.replace("</inter", "<runs><run>1</run><run>2</run></runs></inter")
-    first = both.replace("<run>2</run>", "")
-    for interactor, runs in (("", 1), (INTERACTOR, 1), (both, 2), (first, 1)):
-        with taken(tmp_path / f"{len(interactor)}", polygon(interactor=interactor, more=MORE, runs=2)) as package:
+    twice = INTERACTOR.replace("</inter", "<runs><run>1</run><run>2</run></runs></inter")
+    first = twice.replace("<run>2</run>", "")
+    for interactor, runs in (("", 1), (INTERACTOR, 1), (twice, 2), (first, 1)):
+        with load(tmp_path / f"{len(interactor)}", polygon(interactor=interactor, extra=MORE, runs=2)) as package:
             assert ProblemType.MULTI_PASS in package.manifest.type
             assert (ProblemType.INTERACTIVE in package.manifest.type) == bool(interactor)
             assert f"-DRUNS={runs}" in build_of(package)
             assert any("answers are the package's, and are there in both runs" in note for note in package.notes)
     with pytest.raises(PackageError, match="interactor: is there for the second run alone"):
-        taken(tmp_path / "second", polygon(interactor=both.replace("<run>1</run>", ""), more=MORE, runs=2))
+        load(tmp_path / "second", polygon(interactor=twice.replace("<run>1</run>", ""), extra=MORE, runs=2))
 
 
 def test_graders_go_with_submissions(tmp_path: Path) -> None:
@@ -370,8 +370,8 @@ def test_graders_go_with_submissions(tmp_path: Path) -> None:
         '<stages><stage name="COMPILE"/></stages></file>'
         for name, types in (("grader.cpp", "cpp.*"), ("sum.h", "cpp.*;c.*"), ("grader.py", "python.*"))
     )
-    more = {"files/grader.cpp": b"int main(){}", "files/sum.h": b"int sum();", "files/grader.py": b"import x"}
-    files = polygon(resources=resources, more=more)
+    extra = {"files/grader.cpp": b"int main(){}", "files/sum.h": b"int sum();", "files/grader.py": b"import x"}
+    files = polygon(resources=resources, extra=extra)
     tree = open_package_tree(folder(tmp_path, files, "package")).tree
     assert {path for path in tree.files if path.startswith("include/")} == {
         "include/cpp/grader.cpp", "include/cpp/sum.h", "include/c/sum.h", "include/python3/grader.py",
@@ -379,7 +379,7 @@ def test_graders_go_with_submissions(tmp_path: Path) -> None:
 
 
 def test_files_in_place_of_standard_input(tmp_path: Path) -> None:
-    assert written(tmp_path, polygon(input="sum.in", output="sum.out"), "judge.yaml") == {
+    assert yaml_of(tmp_path, polygon(input="sum.in", output="sum.out"), "judge.yaml") == {
         "input_file": "sum.in",
         "output_file": "sum.out",
     }
@@ -393,8 +393,8 @@ def test_tags_of_solutions(tmp_path: Path) -> None:
     solutions = "".join(
         f'<solution tag="{tag}"><source path="solutions/{tag}.cpp" type="cpp.g++17"/></solution>' for tag in tags
     )
-    package = taken(
-        tmp_path, polygon(solutions=solutions, more={f"solutions/{tag}.cpp": b"int main(){}" for tag in tags})
+    package = load(
+        tmp_path, polygon(solutions=solutions, extra={f"solutions/{tag}.cpp": b"int main(){}" for tag in tags})
     )
     says = {path.split("/")[2]: path.split("/")[1] for path in package.submissions}
     assert says["time-limit-exceeded-or-accepted.cpp"] == "time_limit_exceeded_or_accepted"
@@ -411,41 +411,44 @@ def test_two_testsets(tmp_path: Path) -> None:
         b'<testset name="pretests"><test-count>1</test-count><tests><test method="manual"/></tests></testset><testset '
     )
     files["problem.xml"] = files["problem.xml"].replace(b"<testset ", pre, 1)
-    package = taken(tmp_path, files)
+    package = load(tmp_path, files)
     assert len(package.manifest.tests) == 3
     assert any("testset pretests of 1 test: only tests decides" in note for note in package.notes)
 
 
 def test_line_ends_of_windows_become_plain_ones(tmp_path: Path) -> None:
     example = "statement-sections/english/example.01"
-    more = {"tests/01": b"1 1\r\n2 2\r\n", "tests/02.a": b"4\r\n5", "tests/03": b"3\r\n3\n", example: b"1 1\r\n\r\n"}
-    packages = [taken(tmp_path, polygon(more=more)), read_package(archive(tmp_path, polygon(more=more), "", "x.zip"))]
+    extra = {"tests/01": b"1 1\r\n2 2\r\n", "tests/02.a": b"4\r\n5", "tests/03": b"3\r\n3\n", example: b"1 1\r\n\r\n"}
+    packages = [
+        load(tmp_path, polygon(extra=extra)),
+        read_package(archive(tmp_path, polygon(extra=extra), "", "x.zip")),
+    ]
     for package in packages:
         content = [(package.read(test.input), package.read(test.answer)) for test in package.manifest.tests]
         # A file that has another line end as well is left as it is.
         assert content == [(b"1 1\n2 2\n", b"2\n"), (b"2 2\n", b"4\n5"), (b"3\r\n3\n", b"6\n")]
-        assert any("some of which are those of Windows (first: tests/03)" in one for one in package.notes)
+        assert any("some of which are those of Windows (first: tests/03)" in note for note in package.notes)
         (note,) = (note for note in package.notes if "line ends of Windows" in note)
         assert "(CR LF) in 3 files of tests and examples: plain ones (LF), as in the linux package" in note
     assert open_package_tree(tmp_path / "package").tree.read("data/sample/01.in.statement", 100) == b"1 1\n\n"
 
 
 def test_plain_line_ends_are_not_told(tmp_path: Path) -> None:
-    assert not any("line ends of" in note for note in taken(tmp_path, polygon()).notes)
+    assert not any("line ends of" in note for note in load(tmp_path, polygon()).notes)
 
 
 def test_polygon_does_not_define_what_cms_does(tmp_path: Path) -> None:
     source = b"#ifdef EVAL\n#endif\nint main() {}\n"
     with pytest.raises(UnmadeError) as caught:
-        taken(tmp_path, without(polygon(more={"solutions/main.cpp": source}), "tests/01.a", "tests/02.a", "tests/03.a"))
+        load(tmp_path, without(polygon(extra={"solutions/main.cpp": source}), "tests/01.a", "tests/02.a", "tests/03.a"))
     with contextlib.closing(caught.value.plan) as plan:
-        assert {"EVAL" in one.build for one in plan.programs.values()} == {False}
+        assert {"EVAL" in program.build for program in plan.programs.values()} == {False}
 
 
 def test_programs_that_make_tests_get_plain_line_ends(tmp_path: Path) -> None:
-    files = without(polygon(more={"tests/01": b"1 1\r\n"}), "tests/01.a")
+    files = without(polygon(extra={"tests/01": b"1 1\r\n"}), "tests/01.a")
     with pytest.raises(UnmadeError) as caught:
-        taken(tmp_path, files)
+        load(tmp_path, files)
     with contextlib.closing(caught.value.plan) as plan:
         assert plan.read("tests/01") == b"1 1\n" and plan.size("tests/01") == 4
 
@@ -472,18 +475,18 @@ REFUSED: dict[str, tuple[ByteFiles, str]] = {
     "answers are missing": (without(polygon(), "tests/01.a", "tests/02.a"), "2 of 3 tests have no answer file"),
     "no checker source": (without(polygon(), "files/check.cpp"), "checker: its source 'files/check.cpp' is not in the"),
     "a checker in Pascal": (
-        polygon(checker='<checker type="testlib"><source path="check.dpr"/></checker>', more={"check.dpr": b""}),
+        polygon(checker='<checker type="testlib"><source path="check.dpr"/></checker>', extra={"check.dpr": b""}),
         "check.dpr: is a checker in another language than C++",
     ),
-    "no XML": (polygon(more={"problem.xml": b"<problem>"}), "problem.xml:1: is not well-formed XML: no element found"),
-    "another root": (polygon(more={"problem.xml": b"<p/>"}), "its root is <p>, not the <problem> of Polygon"),
-    "entities": (polygon(more={"problem.xml": SECRET}), "declares a document type or entities"),
-    "many entities": (polygon(more={"problem.xml": BILLION}), "declares a document type or entities"),
+    "no XML": (polygon(extra={"problem.xml": b"<problem>"}), "problem.xml:1: is not well-formed XML: no element found"),
+    "another root": (polygon(extra={"problem.xml": b"<p/>"}), "its root is <p>, not the <problem> of Polygon"),
+    "entities": (polygon(extra={"problem.xml": SECRET}), "declares a document type or entities"),
+    "many entities": (polygon(extra={"problem.xml": BILLION}), "declares a document type or entities"),
     "an encoding of its own": (
-        polygon(more={"problem.xml": b'<?xml version="1.0" encoding="x-none"?><problem/>'}), "problem.xml"),
-    "no tests": (polygon(more={"problem.xml": b"<problem/>"}), "problem.xml: has no <testset>"),
+        polygon(extra={"problem.xml": b'<?xml version="1.0" encoding="x-none"?><problem/>'}), "problem.xml"),
+    "no tests": (polygon(extra={"problem.xml": b"<problem/>"}), "problem.xml: has no <testset>"),
     "PCMS2": (
-        polygon(more={"problem.xml": b"<problem><judging><script><testset/></script></judging></problem>"}),
+        polygon(extra={"problem.xml": b"<problem><judging><script><testset/></script></judging></problem>"}),
         "problem.xml: is of PCMS2, whose limits, groups and verifiers are not read",
     ),
     "one file for all": (
@@ -503,5 +506,5 @@ REFUSED: dict[str, tuple[ByteFiles, str]] = {
 def test_refused(fault: str, tmp_path: Path) -> None:
     files, sentence = REFUSED[fault]
     with pytest.raises(PackageError) as caught:
-        taken(tmp_path, files)
+        load(tmp_path, files)
     assert sentence in str(caught.value) and "\n" not in str(caught.value), caught.value

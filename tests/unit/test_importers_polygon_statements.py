@@ -8,12 +8,12 @@ import pytest
 
 from judge.problems.importers import open_package_tree
 from tests.support.packages import folder
-from tests.unit.test_importers_polygon import polygon, taken, without
+from tests.unit.test_importers_polygon import load, polygon, without
 
 
 def test_statements_of_sections(tmp_path: Path) -> None:
     section = "statement-sections/english"
-    more = {
+    files = {
         f"{section}/legend.tex": rb"Add \t{a} and \bf{b}: $a << b$, <<so>>.",
         f"{section}/name.tex": b"Two Sums",
         f"{section}/input.tex": b"Two numbers.",
@@ -23,7 +23,7 @@ def test_statements_of_sections(tmp_path: Path) -> None:
         f"{section}/pic.png": b"\x89PNG",
         f"{section}/tutorial.tex": b"Add them.",
     }
-    tree = open_package_tree(folder(tmp_path, polygon(more=more), "package")).tree
+    tree = open_package_tree(folder(tmp_path, polygon(extra=files), "package")).tree
     text = tree.read("statement/problem.en.tex", 1000).decode()
     assert text.splitlines() == [
         r"\problemname{Two Sums}", "", r"Add \texttt{a} and \textbf{b}: $a << b$, «so».", "",
@@ -43,8 +43,8 @@ TEX = "statements/english/problem.tex"
 
 @pytest.mark.parametrize("encoding", ["utf-8", "cp1251"])
 def test_a_statement_that_is_only_there_as_a_whole(encoding: str, tmp_path: Path) -> None:
-    files = polygon(more={TEX: WHOLE.encode(encoding), "statements/english/pic.png": b"\x89PNG"})
-    package = taken(tmp_path, files)
+    files = polygon(extra={TEX: WHOLE.encode(encoding), "statements/english/pic.png": b"\x89PNG"})
+    package = load(tmp_path, files)
     assert "carried over: statement in en (tex)" in package.notes
     assert not any("not carried over: statement" in note for note in package.notes)
     tree = open_package_tree(tmp_path / "package").tree
@@ -55,8 +55,8 @@ def test_a_statement_that_is_only_there_as_a_whole(encoding: str, tmp_path: Path
 
 
 def test_sections_go_before_the_whole_statement(tmp_path: Path) -> None:
-    more = {TEX: WHOLE.encode(), "statement-sections/english/legend.tex": b"Of sections."}
-    tree = open_package_tree(folder(tmp_path, polygon(more=more), "package")).tree
+    files = {TEX: WHOLE.encode(), "statement-sections/english/legend.tex": b"Of sections."}
+    tree = open_package_tree(folder(tmp_path, polygon(extra=files), "package")).tree
     assert b"Of sections." in tree.read("statement/problem.en.tex", 1000)
 
 
@@ -64,9 +64,9 @@ PAGES = ("statements/.html/english/problem.html", "statements/.pdf/russian/probl
 
 
 def test_statements_that_are_of_no_known_kind_can_be_downloaded(tmp_path: Path) -> None:
-    files = without(polygon(more={TEX: WHOLE.encode()}), *PAGES)
+    files = without(polygon(extra={TEX: WHOLE.encode()}), *PAGES)
     files["problem.xml"] = files["problem.xml"].replace(b'language="english" path', b'language="other" path')
-    package = taken(tmp_path, files)
+    package = load(tmp_path, files)
     assert "attachments/problem.tex" in open_package_tree(tmp_path / "package").tree.files
     assert [note for note in package.notes if "statement" in note] == [
         f"not carried over: statement {TEX} (other, application/x-tex): is not shown; it is offered for download"
@@ -74,5 +74,5 @@ def test_statements_that_are_of_no_known_kind_can_be_downloaded(tmp_path: Path) 
 
 
 def test_statements_whose_files_are_not_there(tmp_path: Path) -> None:
-    package = taken(tmp_path, without(polygon(), *PAGES))
+    package = load(tmp_path, without(polygon(), *PAGES))
     assert "not carried over: statements: their files are not in the package" in package.notes

@@ -42,10 +42,10 @@ def read(tmp_path: Path, files: ByteFiles, **options: object) -> Package:
 
 def groups(package: Package) -> dict[str, tuple[float | None, list[str]]]:
     """The points and tests of each group with points."""
-    found: dict[str, tuple[float | None, list[str]]] = {}
+    table: dict[str, tuple[float | None, list[str]]] = {}
     for test in package.manifest.tests:
-        found.setdefault(test.name.rpartition("/")[0], (None, []))[1].append(test.name.rpartition("/")[2])
-    return found
+        table.setdefault(test.name.rpartition("/")[0], (None, []))[1].append(test.name.rpartition("/")[2])
+    return table
 
 
 def test_a_title_that_yaml_has_as_a_truth_value(tmp_path: Path) -> None:
@@ -68,9 +68,9 @@ def test_a_whole_package(kind: object, tmp_path: Path) -> None:
             "submissions/accepted/abc.cpp", "submissions/accepted/abc2.py", "submissions/accepted/abc_ann.cpp",
             "submissions/rejected/abcb1.cpp", "submissions/time_limit_exceeded/abcs1.cpp",
         ]  # fmt: skip
-        said = "\n".join(package.notes)
-        assert "6 tests in 4 subtasks (min)" in said and "1 attachment" in said
-        assert "prog/abcingen.cpp: makes inputs there" in said and "prog/abcinwer.cpp: looks at inputs" in said
+        notes = "\n".join(package.notes)
+        assert "6 tests in 4 subtasks (min)" in notes and "1 attachment" in notes
+        assert "prog/abcingen.cpp: makes inputs there" in notes and "prog/abcinwer.cpp: looks at inputs" in notes
 
 
 def settings(package: Package) -> list[int]:
@@ -80,8 +80,8 @@ def settings(package: Package) -> list[int]:
 
     assert package.manifest.package is not None
     files = json.loads(package.read(package.manifest.package))["files"]
-    wanted = sorted(path for path in files if re.fullmatch(r"data/secret/[^/]+/test_group.yaml", path))
-    return [int(re.search(r"max_score: (\d+)", package.read(files[path]).decode())[1]) for path in wanted]  # type: ignore[index]
+    paths = sorted(path for path in files if re.fullmatch(r"data/secret/[^/]+/test_group.yaml", path))
+    return [int(re.search(r"max_score: (\d+)", package.read(files[path]).decode())[1]) for path in paths]  # type: ignore[index]
 
 
 def test_points_are_those_of_config_yml_or_equal_ones(tmp_path: Path) -> None:
@@ -89,8 +89,8 @@ def test_points_are_those_of_config_yml_or_equal_ones(tmp_path: Path) -> None:
         assert settings(package) == [30, 30, 40]
     with read(tmp_path / "2", {**ABC, "config.yml": b"title: Sum\n"}) as package:
         assert settings(package) == [33, 33, 34]
-        said = "\n".join(package.notes)
-        assert "100 points in equal parts" in said and "time_limit 10000 ms, which SIO2 has" in said
+        notes = "\n".join(package.notes)
+        assert "100 points in equal parts" in notes and "time_limit 10000 ms, which SIO2 has" in notes
     without = {path: data for path, data in ABC.items() if path != "config.yml"}
     tex = b"% \\RAM{1}\n\\title{The Sum}\n\\RAM{32}\n"
     with read(tmp_path / "3", {**without, "doc/abczad.tex": tex}) as package:
@@ -99,16 +99,16 @@ def test_points_are_those_of_config_yml_or_equal_ones(tmp_path: Path) -> None:
 
 
 def test_groups_that_contain_others(tmp_path: Path) -> None:
-    more = b"subtask_dependencies: {2: [1]}\n"
-    with read(tmp_path, {**ABC, "config.yml": ABC["config.yml"] + more}) as package:
+    extra = b"subtask_dependencies: {2: [1]}\n"
+    with read(tmp_path, {**ABC, "config.yml": ABC["config.yml"] + extra}) as package:
         assert package.manifest.task is not None
-        assert [(one.name, one.points, one.tests) for one in package.manifest.task.subtasks][2] == (
+        assert [(subtask.name, subtask.points, subtask.tests) for subtask in package.manifest.task.subtasks][2] == (
             "2", 30, ["secret/1a", "secret/1b", "secret/2"],
         )  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("more", "sentence"),
+    ("extra", "sentence"),
     [
         ({"prog/abcsoc.cpp": CPP}, "abcsoc.cpp: is an interactor of SIO2"),
         ({"prog/abcsoc.e": b"x"}, "abcsoc.e: is an interactor of SIO2"),
@@ -130,16 +130,16 @@ def test_groups_that_contain_others(tmp_path: Path) -> None:
         ({"prog/abcchk.java": b""}, "abcchk.java: is a checker that is no source"),
     ],
 )
-def test_what_is_refused(more: ByteFiles, sentence: str, tmp_path: Path) -> None:
+def test_what_is_refused(extra: ByteFiles, sentence: str, tmp_path: Path) -> None:
     with pytest.raises(PackageError) as caught:
-        read(tmp_path, {**ABC, **more})
+        read(tmp_path, {**ABC, **extra})
     assert sentence in str(caught.value)
 
 
 def test_one_limit_for_all_by_option(tmp_path: Path) -> None:
     conf = b"time_limits: {1: 1000}\nmemory_limits: {2: 1000}\n"
-    asked = ImporterWords(memory=128, time_limit=3)
-    with read(tmp_path, {**ABC, "config.yml": conf}, time_limit=3, options=asked) as package:
+    words = ImporterWords(memory=128, time_limit=3)
+    with read(tmp_path, {**ABC, "config.yml": conf}, time_limit=3, options=words) as package:
         assert (package.manifest.limits.cpu, package.manifest.limits.memory) == (3, 128 * 1024**2)
 
 
@@ -165,8 +165,8 @@ def test_outputs_are_made_by_the_program_that_is_called_as_the_problem(tmp_path:
 
 
 def test_inputs_that_a_program_is_to_make(tmp_path: Path) -> None:
-    kept = {path: data for path, data in ABC.items() if not path.startswith(("in/", "out/"))}
-    for number, files in enumerate((kept, {**kept, "in/abc0.in": b"1", "out/abc0.out": b"1"})):
+    bare = {path: data for path, data in ABC.items() if not path.startswith(("in/", "out/"))}
+    for number, files in enumerate((bare, {**bare, "in/abc0.in": b"1", "out/abc0.out": b"1"})):
         with pytest.raises(PackageError, match=r"in: has no tests but examples; prog/abcingen.cpp makes them"):
             read(tmp_path / str(number), files)
 
@@ -195,9 +195,9 @@ def test_what_a_checker_says(prints: str, code: int, part: str | None, tmp_path:
         (tmp_path / name).chmod(0o755)
     sh = shutil.which("sh") or "/bin/sh"
     command = [sh, str(tmp_path / "run"), "in", "ans", str(tmp_path / "feedback") + "/"]
-    done = subprocess.run(command, input=b"", capture_output=True, check=False)
+    process = subprocess.run(command, input=b"", capture_output=True, check=False)
     multiplier = tmp_path / "feedback" / "score_multiplier.txt"
-    assert done.returncode == code
+    assert process.returncode == code
     assert (multiplier.read_text().strip() if multiplier.exists() else None) == part
 
 

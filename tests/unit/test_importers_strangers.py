@@ -20,25 +20,25 @@ CASE = "test_cases:\n- {in: a.in, out: a.out, points: 1}\n"
 MANY = 2000
 
 
-def opened(tmp_path: Path, files: ByteFiles, asked: ImporterWords | None = None) -> tuple[dict[str, bytes], list[str]]:
+def opened(tmp_path: Path, files: ByteFiles, words: ImporterWords | None = None) -> tuple[dict[str, bytes], list[str]]:
     """The small files of the package that is made, and what is said of it."""
-    made = open_package_tree(archive(tmp_path, files), asked)
-    with made.tree.resources:
-        read = {path: made.tree.read(path, size) for path, size in made.tree.files.items()}
-    made.tree.close()
-    return read, made.report.lines() if made.report is not None else []
+    package = open_package_tree(archive(tmp_path, files), words)
+    with package.tree.resources:
+        read = {path: package.tree.read(path, size) for path, size in package.tree.files.items()}
+    package.tree.close()
+    return read, package.report.lines() if package.report is not None else []
 
 
 def refused(tmp_path: Path, files: ByteFiles) -> str:
     with pytest.raises(PackageError) as caught:
         opened(tmp_path, files)
-    said = str(caught.value)
-    assert "\n" not in said
-    return said
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
 
 
 @pytest.mark.parametrize(
-    ("init", "said"),
+    ("init", "sentence"),
     [
         ("checker: {name: bridged, args: {files: c.cpp, type: [x]}}", "checker: type: '['x']' is not known"),
         ("interactive: {files: c.cpp, type: {a: 1}}", "interactive: type: '{'a': 1}' is not known"),
@@ -46,21 +46,21 @@ def refused(tmp_path: Path, files: ByteFiles) -> str:
         ("communication: {manager: {files: c.cpp}, type: [x]}", "type: '['x']' is none of cms, default"),
     ],
 )
-def test_lists_and_mappings_where_a_word_is_expected(tmp_path: Path, init: str, said: str) -> None:
-    assert said in refused(tmp_path, {**ONE, "init.yml": f"{CASE}{init}\n".encode()})
+def test_lists_and_mappings_where_a_word_is_expected(tmp_path: Path, init: str, sentence: str) -> None:
+    assert sentence in refused(tmp_path, {**ONE, "init.yml": f"{CASE}{init}\n".encode()})
 
 
 @pytest.mark.parametrize(
-    ("keys", "said"),
+    ("keys", "sentence"),
     [
         ("output_only_testcases: [1, 2]", "output_only_testcases: a task is judged either by programs"),
         ("task_type: Communication\nuser_io: [x]", "user_io: '['x']' is neither"),
     ],
 )
-def test_lists_where_a_task_of_cms_has_a_word(tmp_path: Path, keys: str, said: str) -> None:
+def test_lists_where_a_task_of_cms_has_a_word(tmp_path: Path, keys: str, sentence: str) -> None:
     files = {"input/input0.txt": b"1\n", "output/output0.txt": b"1\n", "check/manager.cpp": b"int main() {}\n"}
     files["task.yaml"] = f"name: sum\ntitle: Sum\ntime_limit: 1\nmemory_limit: 64\nn_input: 1\n{keys}\n".encode()
-    assert said in refused(tmp_path, files)
+    assert sentence in refused(tmp_path, files)
 
 
 def test_a_descriptor_that_is_a_list_is_no_file(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_thousands_of_cases_of_no_points_require_the_last_before_them(tmp_path: 
     entries = "".join(f"- {{in: a.in, out: a.out, points: {number % 2}}}\n" for number in range(600))
     files, _ = opened(tmp_path, {**ONE, "init.yml": f"test_cases:\n{entries}".encode()})
     groups = [read_yaml(files[path].decode(), path).value for path in files if path.endswith("/test_group.yaml")]
-    assert max(len(one.get("require_pass", ())) for one in groups) == 1
+    assert max(len(group.get("require_pass", ())) for group in groups) == 1
 
 
 def test_samples_of_no_points_are_required_beside_other_cases(tmp_path: Path) -> None:
@@ -93,17 +93,17 @@ def test_samples_of_no_points_are_required_beside_other_cases(tmp_path: Path) ->
 
 def seconds(work: Callable[..., object], *args: object) -> float:
     """CPU seconds of the fastest of three calls: other programs on the machine slow down some of them."""
-    found = []
+    times = []
     for _ in range(3):
         began = time.process_time()
         work(*args)
-        found.append(time.process_time() - began)
-    return min(found)
+        times.append(time.process_time() - began)
+    return min(times)
 
 
 def test_names_that_are_only_loosely_alike_are_looked_up() -> None:
     def names(count: int) -> list[str]:
-        return [name for one in range(count) for name in (f"input/{one}.txt", f"output/{one}.ans")]
+        return [name for number in range(count) for name in (f"input/{number}.txt", f"output/{number}.ans")]
 
     assert all(pair.answer for pair in find_pairs(names(50))[0])
     assert seconds(find_pairs, names(4 * MANY)) < 10 * max(seconds(find_pairs, names(MANY)), 0.01)
@@ -116,8 +116,8 @@ def test_names_that_are_only_loosely_alike_are_looked_up() -> None:
 def test_files_that_are_called_as_settings_and_are_large(tmp_path: Path, name: str) -> None:
     files: ByteFiles = {"input/1": b"1\n", "output/1": b"1\n"}
     files |= {name: b"[" + b"1," * (9 * 1024**2) + b"1]"}
-    made, _ = opened(tmp_path, {**files, "a.md": b"# A\n", "sol.cpp": b"int main() {}\n"})
-    assert "data/secret/1.in" in made
+    products, _ = opened(tmp_path, {**files, "a.md": b"# A\n", "sol.cpp": b"int main() {}\n"})
+    assert "data/secret/1.in" in products
 
 
 def test_a_specification_in_one_line_is_not_read_beyond_its_beginning(tmp_path: Path) -> None:
@@ -134,11 +134,11 @@ def test_a_specification_in_one_line_is_not_read_beyond_its_beginning(tmp_path: 
 
 def test_programs_whose_names_become_the_same(tmp_path: Path) -> None:
     names = ["解/sol.cpp", "答/sol.cpp", "法/sol.cpp", "sol.cpp", "gen/解.py", "gen/a/答.py", "generators/a_b.cpp"]
-    made, _ = opened(
+    products, _ = opened(
         tmp_path, {"1.in": b"1\n", "1.out": b"1\n", "generators/a/b.cpp": b"", **dict.fromkeys(names, b"")}
     )
-    assert len([path for path in made if path.startswith("submissions/accepted/sol")]) == 4
-    assert len([path for path in made if path.startswith("generators/generators_a_b")]) == 2
+    assert len([path for path in products if path.startswith("submissions/accepted/sol")]) == 4
+    assert len([path for path in products if path.startswith("generators/generators_a_b")]) == 2
 
 
 def test_letters_before_the_word_for_input_are_a_part_of_the_name() -> None:
@@ -153,7 +153,7 @@ def test_letters_before_the_word_for_input_are_a_part_of_the_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("init", "said"),
+    ("init", "sentence"),
     [
         ("time_limit: 601", "init.yml: time_limit: '601' is not a number of seconds above 0, up to 600"),
         ("time_limit: .nan", "init.yml: time_limit: '.nan' is not a number of seconds"),
@@ -162,8 +162,8 @@ def test_letters_before_the_word_for_input_are_a_part_of_the_name() -> None:
         ("file_io: {output: [x]}", "init.yml: output file: '['x']' is not the name of a file"),
     ],
 )
-def test_settings_of_dmoj_that_are_possible_nowhere(tmp_path: Path, init: str, said: str) -> None:
-    assert said in refused(tmp_path, {**ONE, "init.yml": f"{CASE}{init}\n".encode()})
+def test_settings_of_dmoj_that_are_possible_nowhere(tmp_path: Path, init: str, sentence: str) -> None:
+    assert sentence in refused(tmp_path, {**ONE, "init.yml": f"{CASE}{init}\n".encode()})
 
 
 def test_an_archive_in_a_package_has_its_own_name_in_sentences(tmp_path: Path) -> None:

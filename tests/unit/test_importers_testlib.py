@@ -230,21 +230,21 @@ int main(int argc, char **argv) {
 
 
 def test_draws_by_weight_also_by_great_ones(programs) -> None:
-    done = subprocess.run([programs / "weights", "7"], capture_output=True, text=True, check=True, timeout=20)
-    for line in done.stdout.splitlines():
+    process = subprocess.run([programs / "weights", "7"], capture_output=True, text=True, check=True, timeout=20)
+    for line in process.stdout.splitlines():
         kind, *means, odd = map(int, line.split())
         expected = 100 * (kind + 1) / (kind + 2) if kind >= 0 else 100 / (2 - kind)
         assert odd == 0 and len(means) == 4 and all(abs(mean - expected) < 3 for mean in means), line
 
 
-@pytest.mark.parametrize(("what", "answer", "output", "code", "says"), JUDGED)
-def test_what_a_checker_says(what, answer, output, code, says, programs, tmp_path) -> None:
-    for name, text in (("input", what), ("output", output), ("answer", answer)):
+@pytest.mark.parametrize(("test", "answer", "output", "code", "says"), JUDGED)
+def test_what_a_checker_says(test, answer, output, code, says, programs, tmp_path) -> None:
+    for name, text in (("input", test), ("output", output), ("answer", answer)):
         (tmp_path / name).write_text(text)
     command = [programs / "checker", "input", "output", "answer"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == code, done.stderr
-    assert says in done.stderr and done.stderr.count("\n") == 1
+    process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert process.returncode == code, process.stderr
+    assert says in process.stderr and process.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(("output", "code", "says"), BY_GRADER)
@@ -252,19 +252,19 @@ def test_what_a_checker_of_an_ioi_task_says(output, code, says, programs, tmp_pa
     for name, text in (("input", ""), ("output", output), ("answer", SAID + "1 2\n3\n")):
         (tmp_path / name).write_text(text)
     command = [programs / "grader", "input", "output", "answer"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (done.returncode, says in done.stderr) == (code, True), done.stderr
+    process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (process.returncode, says in process.stderr) == (code, True), process.stderr
 
 
 @pytest.mark.parametrize(
-    ("guesses", "code", "said"),
+    ("guesses", "code", "replies"),
     [("1\n5\n", 0, "no\nyes\n"), ("1\n2\n3\n", 1, "no\nno\nno\n"), ("1\n", 8, "no\n"), ("1\nx\n", 2, "no\n")],
 )
-def test_an_interactor(guesses, code, said, programs, tmp_path) -> None:
+def test_an_interactor(guesses, code, replies, programs, tmp_path) -> None:
     (tmp_path / "input").write_text("5\n")
     command = [programs / "interactor", "input", "record"]
-    done = subprocess.run(command, cwd=tmp_path, input=guesses, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (code, said), done.stderr
+    process = subprocess.run(command, cwd=tmp_path, input=guesses, capture_output=True, text=True, check=False)
+    assert (process.returncode, process.stdout) == (code, replies), process.stderr
     assert (tmp_path / "record").read_text() == ("2\n" if code == 0 else "")
 
 
@@ -278,18 +278,18 @@ def test_an_interactor(guesses, code, said, programs, tmp_path) -> None:
 )  # fmt: skip
 def test_a_validator_is_strict(text, good, programs) -> None:
     command = [programs / "validator", "--group", "small"]
-    done = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
-    assert done.returncode == (0 if good else 3), done.stderr
-    assert good or b"FAIL" in done.stderr
+    process = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
+    assert process.returncode == (0 if good else 3), process.stderr
+    assert good or b"FAIL" in process.stderr
 
 
 def test_a_generator_knows_its_options_and_prints(programs) -> None:
     command = [programs / "generator", "9", "a b", "-n", "10", "--type=tree", "-k3", "-flag", "-q", "-7"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.splitlines() == [
         "3 1 2", "3 1 2", "7 8", "1 two", "two three", "1 2 3 1 2 x y", "10 tree 9", "5 3 1 1 0", "0.5 -7 a b", "",
     ]  # fmt: skip
     for lacking in ([], ["-n", "x"]):
-        done = subprocess.run([*command[:3], *lacking], capture_output=True, text=True, check=False)
-        assert done.returncode == 3 and "FAIL" in done.stderr
+        process = subprocess.run([*command[:3], *lacking], capture_output=True, text=True, check=False)
+        assert process.returncode == 3 and "FAIL" in process.stderr

@@ -22,10 +22,10 @@ POINTER = f"version https://git-lfs.github.com/spec/v1\noid sha256:{SHA}\nsize 1
 CPP = b"int main() {}\n"
 
 
-def content_of(where: Path, **options: object) -> tuple[dict[str, tuple[bytes, bytes]], list[str]]:
-    with read_package(where, time_limit=1, **options) as package:  # type: ignore[arg-type]
-        found = {test.name: (package.read(test.input), package.read(test.answer)) for test in package.manifest.tests}
-        return found, package.notes
+def content_of(root: Path, **options: object) -> tuple[dict[str, tuple[bytes, bytes]], list[str]]:
+    with read_package(root, time_limit=1, **options) as package:  # type: ignore[arg-type]
+        tests = {test.name: (package.read(test.input), package.read(test.answer)) for test in package.manifest.tests}
+        return tests, package.notes
 
 
 # --- line ends ----------------------------------------------------------------------------------------------------
@@ -52,8 +52,8 @@ TPS: ByteFiles = {
 
 
 def test_dmoj_makes_lf_of_every_line_end(tmp_path: Path) -> None:
-    found, notes = content_of(folder(tmp_path, DMOJ))
-    assert list(found.values()) == [(b"a\nb\nc\n", b"d\n")]
+    tests, notes = content_of(folder(tmp_path, DMOJ))
+    assert list(tests.values()) == [(b"a\nb\nc\n", b"d\n")]
     assert any("line ends of 2 files of tests are changed as DMOJ's judge does it" in note for note in notes)
 
 
@@ -61,8 +61,8 @@ def test_dmoj_makes_lf_of_line_ends_in_its_archive(tmp_path: Path) -> None:
     files = {name: data for name, data in DMOJ.items() if name != "init.yml"}
     data = archive(tmp_path, files, name="t.zip").read_bytes()
     init = DMOJ["init.yml"] + b"archive: t.zip\n"
-    found, _ = content_of(folder(tmp_path, {"init.yml": init, "t.zip": data}))
-    assert list(found.values()) == [(b"a\nb\nc\n", b"d\n")]
+    tests, _ = content_of(folder(tmp_path, {"init.yml": init, "t.zip": data}))
+    assert list(tests.values()) == [(b"a\nb\nc\n", b"d\n")]
 
 
 @pytest.mark.parametrize(
@@ -74,37 +74,37 @@ def test_dmoj_makes_lf_of_line_ends_in_its_archive(tmp_path: Path) -> None:
     ],
 )
 def test_dmoj_leaves_binary_data(tmp_path: Path, init: bytes) -> None:
-    found, _ = content_of(folder(tmp_path, {**DMOJ, "init.yml": init}))
-    assert list(found.values()) == [(b"a\r\nb\rc", b"d\r\n")]
+    tests, _ = content_of(folder(tmp_path, {**DMOJ, "init.yml": init}))
+    assert list(tests.values()) == [(b"a\r\nb\rc", b"d\r\n")]
 
 
 def test_uoj_formats_tests_unless_it_is_told_not_to(tmp_path: Path) -> None:
-    found, notes = content_of(folder(tmp_path / "1", UOJ))
-    assert set(found.values()) == {(b"1 2\n3\n4\n", b"5\n"), (b"6\n", b"7\n")}
+    tests, notes = content_of(folder(tmp_path / "1", UOJ))
+    assert set(tests.values()) == {(b"1 2\n3\n4\n", b"5\n"), (b"6\n", b"7\n")}
     assert any("as UOJ's formatter does it" in note for note in notes)
     conf = UOJ["problem.conf"] + b"dont_use_formatter on\n"
-    found, notes = content_of(folder(tmp_path / "2", {**UOJ, "problem.conf": conf}))
-    assert (b"1 2 \r\n3\r\n4", b"5\r\n") in found.values()
+    tests, notes = content_of(folder(tmp_path / "2", {**UOJ, "problem.conf": conf}))
+    assert (b"1 2 \r\n3\r\n4", b"5\r\n") in tests.values()
     assert any("have line ends of Windows (CR LF)" in note for note in notes)
 
 
 def test_tps_has_inputs_by_dos2unix(tmp_path: Path) -> None:
-    found, notes = content_of(folder(tmp_path, TPS))
-    assert list(found.values()) == [(b"1\n2\n", b"3\r\n")]
+    tests, notes = content_of(folder(tmp_path, TPS))
+    assert list(tests.values()) == [(b"1\n2\n", b"3\r\n")]
     assert any("TPS does it to inputs (dos2unix)" in note for note in notes)
 
 
 def test_a_directory_has_lines_where_all_line_ends_are_those_of_windows(tmp_path: Path) -> None:
     files = {"1.in": b"1\r\n2\r\n", "1.out": b"3\r\n", "2.in": b"1\r\n2\n", "2.out": b"4\n"}
-    found, notes = content_of(folder(tmp_path, files))
-    assert list(found.values()) == [(b"1\n2\n", b"3\n"), (b"1\r\n2\n", b"4\n")]
+    tests, notes = content_of(folder(tmp_path, files))
+    assert list(tests.values()) == [(b"1\n2\n", b"3\n"), (b"1\r\n2\n", b"4\n")]
     assert any("2 files of tests with plain line ends (LF)" in note for note in notes)
 
 
 def test_hydro_keeps_line_ends_and_import_says_it(tmp_path: Path) -> None:
     files = {"problem.yaml": b"title: X\npid: P1\n", "testdata/1.in": b"1\r\n", "testdata/1.out": b"2\r\n"}
-    found, notes = content_of(folder(tmp_path, files))
-    assert list(found.values()) == [(b"1\r\n", b"2\r\n")]
+    tests, notes = content_of(folder(tmp_path, files))
+    assert list(tests.values()) == [(b"1\r\n", b"2\r\n")]
     assert any("1 input has line ends of Windows (CR LF), such as testdata/1.in" in note for note in notes)
 
 
@@ -113,17 +113,17 @@ PIECES = st.lists(st.sampled_from([b"", b"\r", b"\n", b" ", b"\r\n", b"a", b"b \
 
 @given(PIECES)
 def test_rules_do_not_depend_on_where_files_are_cut(pieces: list[bytes]) -> None:
-    whole = b"".join(pieces)
+    data = b"".join(pieces)
     for rule in (line_ends.unix, line_ends.dmoj, line_ends.uoj):
-        assert b"".join(rule(iter(pieces))) == b"".join(rule(iter([whole])))
+        assert b"".join(rule(iter(pieces))) == b"".join(rule(iter([data])))
 
 
 @given(PIECES)
 def test_the_rule_of_dmoj(pieces: list[bytes]) -> None:
-    whole = b"".join(pieces)
-    wanted = whole.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    wanted += b"\n" if wanted and not wanted.endswith(b"\n") else b""
-    assert b"".join(line_ends.dmoj(iter(pieces))) == wanted
+    data = b"".join(pieces)
+    expected = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    expected += b"\n" if expected and not expected.endswith(b"\n") else b""
+    assert b"".join(line_ends.dmoj(iter(pieces))) == expected
 
 
 def formatted(data: bytes) -> bytes:
@@ -167,7 +167,7 @@ GEN: ByteFiles = {
 
 
 @pytest.mark.parametrize(
-    ("more", "before", "after"),
+    ("extra", "before", "after"),
     [
         ({}, "", ""),
         ({"gen/input.header": b"secret\r\n"}, "secret\n", ""),
@@ -176,29 +176,29 @@ GEN: ByteFiles = {
     ],
 )
 def test_tps_puts_its_header_and_footer_around_every_input(
-    more: ByteFiles, before: str, after: str, tmp_path: Path
+    extra: ByteFiles, before: str, after: str, tmp_path: Path
 ) -> None:
-    where = folder(tmp_path, {**GEN, **more})
+    root = folder(tmp_path, {**GEN, **extra})
     with pytest.raises(UnmadeError) as caught:
-        read_package(where)
+        read_package(root)
     plan = caught.value.plan
     assert plan.read("tests/0-01.in").decode() == f"{before}1\n2\n{after}"
     steps = [step for test in plan.tests for step in test]
     used = [path for step in steps for path in (step.input, step.before, step.after) if path]
-    given = {path: plan.read(path) for path in used if plan.size(path)}
+    inputs = {path: plan.read(path) for path in used if plan.size(path)}
     (tmp_path / "work").mkdir()
-    done = run(tmp_path / "work", plan.programs, steps, given)
-    assert isinstance(done, dict), done
-    made = {path: tmp_path / str(number) for number, path in enumerate(done)}
-    for path, data in done.items():
-        made[path].write_bytes(data)
-    asked = ImporterWords(products=plan.products(made))
+    products = run(tmp_path / "work", plan.programs, steps, inputs)
+    assert isinstance(products, dict), products
+    local = {path: tmp_path / str(number) for number, path in enumerate(products)}
+    for path, data in products.items():
+        local[path].write_bytes(data)
+    words = ImporterWords(products=plan.products(local))
     plan.close()
-    with read_package(where, options=asked) as package:
+    with read_package(root, options=words) as package:
         content = {test.name: (package.read(test.input), package.read(test.answer)) for test in package.manifest.tests}
         first, second = f"{before}1\n2\n{after}", f"{before}7\n{after}"
         assert set(content.values()) == {(text.encode(), f"{text!r}\n".encode()) for text in (first, second)}
-        assert (", around every input" in "\n".join(package.notes)) == bool(more)
+        assert (", around every input" in "\n".join(package.notes)) == bool(extra)
 
 
 # --- pointers -----------------------------------------------------------------------------------------------------
@@ -306,11 +306,11 @@ def test_a_checker_of_tps_is_asked_as_its_testlib_speaks(header: bytes, tmp_path
 @pytest.mark.parametrize("header", HEADERS.values(), ids=HEADERS)
 def test_such_a_checker_in_other_formats(name: str, header: bytes, tmp_path: Path) -> None:
     files, place = WITH_CHECKER[name]
-    for number, (text, wanted) in enumerate(((header, True), (USUAL, False))):
+    for number, (text, expected) in enumerate(((header, True), (USUAL, False))):
         with read_package(folder(tmp_path / str(number), {**files, place: text}), time_limit=1) as package:
             build = package.read(package.manifest.validators[0].files["build"])
-            assert (b"-DOUTCOME -DCHECKER='\"iao\"'" in build) == wanted
-            assert any("prints an outcome" in note for note in package.notes) == wanted
+            assert (b"-DOUTCOME -DCHECKER='\"iao\"'" in build) == expected
+            assert any("prints an outcome" in note for note in package.notes) == expected
 
 
 def test_a_checker_of_tps_without_its_header_is_refused(tmp_path: Path) -> None:

@@ -37,14 +37,14 @@ UNSUPPORTED: list[tuple[str, str, ByteFiles]] = [
 def test_a_package_is_refused_by_name_and_its_tests_are_imported_on_request(
     tmp_path: Path, name: str, path: str, files: ByteFiles, kind: object
 ) -> None:
-    where = kind(tmp_path, files)  # type: ignore[operator]
+    root = kind(tmp_path, files)  # type: ignore[operator]
     with pytest.raises(PackageError) as caught:
-        read_package(where)
+        read_package(root)
     assert f"{path}: belongs to a package of {name}, a format that is not imported; give --from directory" in str(
         caught.value
     )
     assert "\n" not in str(caught.value)
-    with read_package(where, options=ImporterWords("directory"), time_limit=1) as package:
+    with read_package(root, options=ImporterWords("directory"), time_limit=1) as package:
         assert len(package.manifest.tests) == 1
 
 

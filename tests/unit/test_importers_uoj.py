@@ -45,15 +45,17 @@ def numbered(before: str, after: str, numbers: range, folder: str = "") -> ByteF
     return {f"{folder}{before}{n}.{end}": f"{n}\n".encode() for n in numbers for end in ("in", after)}
 
 
-def uoj(tmp_path: Path, conf: str, more: ByteFiles | None = None, base: str = "") -> Package:
+def uoj(tmp_path: Path, conf: str, extra: ByteFiles | None = None, base: str = "") -> Package:
     files = {**numbered("ab", "out", range(1, 4), base), **numbered("ex_ab", "out", range(1, 3), base)}
-    files |= {f"{base}problem.conf": conf.encode(), f"{base}std.cpp": b"int main() {}\n", **(more or {})}
+    files |= {f"{base}problem.conf": conf.encode(), f"{base}std.cpp": b"int main() {}\n", **(extra or {})}
     return read_package(folder(tmp_path, files, "x"))
 
 
 def groups(package: Package) -> list[tuple[float | None, str, int]]:
     return [
-        (one.max_score, one.aggregation, len(one.require_pass)) for one in package.manifest.groups if "/" in one.name
+        (group.max_score, group.aggregation, len(group.require_pass))
+        for group in package.manifest.groups
+        if "/" in group.name
     ]
 
 
@@ -72,20 +74,20 @@ def test_problem_conf(tmp_path: Path, base: str) -> None:
 
 
 def test_comments_of_problem_conf(tmp_path: Path) -> None:
-    said = CONF.replace("n_tests 3\n", "n_tests 3   // tests\n").replace("time_limit 2\n", "time_limit\t2 # s\n# 1\n\n")
-    with uoj(tmp_path, said) as package:
+    conf = CONF.replace("n_tests 3\n", "n_tests 3   // tests\n").replace("time_limit 2\n", "time_limit\t2 # s\n# 1\n\n")
+    with uoj(tmp_path, conf) as package:
         assert len(package.manifest.tests) == 4 and package.manifest.limits.cpu == 2
 
 
 def test_problem_conf_without_subtasks_shares_the_points(tmp_path: Path) -> None:
     with uoj(tmp_path, CONF + "point_score_1 20\n") as package:
-        assert sorted(one[0] or 0 for one in groups(package)) == [20, 40, 40]
+        assert sorted(group[0] or 0 for group in groups(package)) == [20, 40, 40]
 
 
 def test_a_checker_of_uoj_gives_shares_of_points(tmp_path: Path) -> None:
     conf = CONF.replace("use_builtin_checker ncmp\n", "") + SUBTASKS + "subtask_type_2 min\n"
     with uoj(tmp_path, conf, {"chk14.cpp": PARTS, "val.cpp": TESTLIB, "download/a.txt": b""}) as package:
-        assert [one[1] for one in groups(package)] == ["pass-fail", "min"]
+        assert [group[1] for group in groups(package)] == ["pass-fail", "min"]
         (program,) = package.manifest.validators
         assert b"-DSHARE" in package.read(program.files["build"])
     with closing(open_package_tree(tmp_path / "x").tree) as tree:
@@ -119,8 +121,8 @@ def test_what_uoj_has_alone_is_refused(tmp_path: Path, line: str, sentence: str)
 
 @pytest.mark.parametrize("lies", ["", "require/"])
 def test_an_implementer_of_uoj_is_compiled_with_submissions(tmp_path: Path, lies: str) -> None:
-    more = {f"{lies}implementer.cpp": b"int main() {}\n", "require/lib.h": b"", "require/implementer.pas": b""}
-    with uoj(tmp_path, CONF + "with_implementer on\n", more) as package:
+    extra = {f"{lies}implementer.cpp": b"int main() {}\n", "require/lib.h": b"", "require/implementer.pas": b""}
+    with uoj(tmp_path, CONF + "with_implementer on\n", extra) as package:
         assert package.manifest.task is not None and package.manifest.task.entry == "implementer"
         assert package.manifest.languages == ["cpp"]
         assert {name: sorted(files) for name, files in package.manifest.include.items()} == {
@@ -128,7 +130,7 @@ def test_an_implementer_of_uoj_is_compiled_with_submissions(tmp_path: Path, lies
         }
         assert sorted(package.submissions) == ["submissions/accepted/std.cpp"]
     with pytest.raises(PackageError, match=r"require/a\.cpp: would be compiled by itself here"):
-        uoj(tmp_path / "more", CONF + "with_implementer on\n", {**more, "require/a.cpp": b""})
+        uoj(tmp_path / "more", CONF + "with_implementer on\n", {**extra, "require/a.cpp": b""})
 
 
 def test_what_lies_beside_submissions_of_uoj(tmp_path: Path) -> None:
@@ -160,8 +162,8 @@ outputFile: 'dat#.ans'
 """
 
 
-def syzoj(tmp_path: Path, data: str, more: ByteFiles | None = None) -> Package:
-    files = {**numbered("dat", "ans", range(1, 4)), "data.yml": data.encode(), **(more or {})}
+def syzoj(tmp_path: Path, data: str, extra: ByteFiles | None = None) -> Package:
+    files = {**numbered("dat", "ans", range(1, 4)), "data.yml": data.encode(), **(extra or {})}
     return read_package(folder(tmp_path, files, "x"))
 
 
@@ -172,7 +174,7 @@ def test_data_yml(tmp_path: Path) -> None:
         assert package.manifest.validator_flags == ["case_sensitive"]
     with syzoj(tmp_path / "shared", DATA.replace("type: min, cases: ['3']", "type: mul, cases: [1, 3]")) as package:
         task = package.manifest.task
-        assert task is not None and [one.rule for one in task.subtasks] == ["sum", "mul"]
+        assert task is not None and [subtask.rule for subtask in task.subtasks] == ["sum", "mul"]
 
 
 def test_data_yml_with_programs(tmp_path: Path) -> None:
@@ -238,8 +240,8 @@ def test_what_checkers_of_syzoj_say(tmp_path: Path, prints: str, code: int, part
         (tmp_path / name).write_text(f"{name}\n")
     command = [tmp_path / "run", tmp_path / "in", tmp_path / "ans", f"{tmp_path}/feedback/"]
     assert subprocess.run(command, input=b"out\n", check=False, capture_output=True).returncode == code
-    said = tmp_path / "feedback/score_multiplier.txt"
-    assert (said.read_text().strip() if said.exists() else "") == part
+    share = tmp_path / "feedback/score_multiplier.txt"
+    assert (share.read_text().strip() if share.exists() else "") == part
 
 
 INI = b"2\r\nData1.in|Data1.out|1|40|65536\r\nData2.in|Data2.out|1|60|65536\r\n"
@@ -253,7 +255,7 @@ def test_config_ini_in_any_capitals(tmp_path: Path, name: str, folders: tuple[st
     files |= {f"{base}{folders[0]}data{n}.IN": b"%d\n" % n for n in (1, 2)}
     files |= {f"{base}{folders[1]}data{n}.OUT": b"%d\n" % -n for n in (1, 2)}
     with read_package(folder(tmp_path, files, "x")) as package:
-        assert [one[0] for one in groups(package)] == [40, 60]
+        assert [group[0] for group in groups(package)] == [40, 60]
         assert (package.manifest.limits.cpu, package.manifest.limits.memory) == (1, 64 * 1024**2)
         assert [package.read(test.answer) for test in package.manifest.tests] == [b"-1\n", b"-2\n"]
         assert set(package.submissions) == {"submissions/accepted/sol.cpp"}
@@ -267,30 +269,30 @@ def test_an_input_and_an_answer_of_one_name_in_two_folders(tmp_path: Path) -> No
 
 
 def test_config_yaml_of_hydro_beside_tests_alone(tmp_path: Path) -> None:
-    said = b"type: default\ntime: 2s\nsubtasks:\n- {score: 40, cases: [{input: 1.in, output: 1.out}]}\n"
-    said += b"- {score: 60, if: [1], cases: [{input: 2.in, output: 2.out}]}\n"
-    with read_package(folder(tmp_path, {**numbered("", "out", range(1, 3)), "config.yaml": said}, "x")) as package:
-        assert [one[0] for one in groups(package)] == [40, 60] and package.manifest.limits.cpu == 2
+    conf = b"type: default\ntime: 2s\nsubtasks:\n- {score: 40, cases: [{input: 1.in, output: 1.out}]}\n"
+    conf += b"- {score: 60, if: [1], cases: [{input: 2.in, output: 2.out}]}\n"
+    with read_package(folder(tmp_path, {**numbered("", "out", range(1, 3)), "config.yaml": conf}, "x")) as package:
+        assert [group[0] for group in groups(package)] == [40, 60] and package.manifest.limits.cpu == 2
 
 
 def test_points_of_testlib_are_shares_for_hydro(tmp_path: Path) -> None:
-    said = b"checker_type: testlib\nchecker: chk.cc\n"
-    files = {**numbered("", "out", range(1, 3)), "config.yaml": said, "chk.cc": PARTS}
+    conf = b"checker_type: testlib\nchecker: chk.cc\n"
+    files = {**numbered("", "out", range(1, 3)), "config.yaml": conf, "chk.cc": PARTS}
     with read_package(folder(tmp_path, files, "x")) as package:
         assert b"-DSHARE" in package.read(package.manifest.validators[0].files["build"])
 
 
 def test_limits_of_single_tests_where_one_is_given_for_all(tmp_path: Path) -> None:
     files = {**numbered("ab", "out", range(1, 4)), **numbered("ex_ab", "out", range(1, 3))}
-    where = folder(tmp_path, {**files, "problem.conf": f"{CONF}time_limit_2 5\nmemory_limit_1 64\n".encode()}, "x")
+    root = folder(tmp_path, {**files, "problem.conf": f"{CONF}time_limit_2 5\nmemory_limit_1 64\n".encode()}, "x")
     with pytest.raises(PackageError, match=r"time_limit_2: .*; give one for all \(--time-limit\)"):
-        read_package(where, options=ImporterWords(memory=64))
+        read_package(root, options=ImporterWords(memory=64))
     with pytest.raises(PackageError, match=r"memory_limit_1: .*; give one for all \(--memory\)"):
-        read_package(where, options=ImporterWords(time_limit=3.0))
-    with read_package(where, time_limit=3.0, options=ImporterWords(memory=64, time_limit=3.0)) as package:
+        read_package(root, options=ImporterWords(time_limit=3.0))
+    with read_package(root, time_limit=3.0, options=ImporterWords(memory=64, time_limit=3.0)) as package:
         assert (package.manifest.limits.cpu, package.manifest.limits.memory) == (3, 64 * 1024**2)
-        said = {note for note in package.notes if "single tests" in note}
-        assert said == {
+        losses = {note for note in package.notes if "single tests" in note}
+        assert losses == {
             f"not carried over: {key}_limit of single tests: --{option} is for all"
             for key, option in (("time", "time-limit"), ("memory", "memory"))
         }

@@ -26,42 +26,32 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, ...], byt
 class Validator:
     """A folder with the wrapper, and scripts in place of the programs that it asks."""
 
-    def __init__(self, where: Path, built: dict[tuple[str, ...], bytes], defines: tuple[str, ...]) -> None:
-        self.where = where
+    def __init__(self, root: Path, built: dict[tuple[str, ...], bytes], defines: tuple[str, ...]) -> None:
+        self.root = root
         if defines not in built:
-            command = [
-                "cc",
-                "-Wall",
-                "-Wextra",
-                "-Werror",
-                "-Wno-unused",
-                "-o",
-                str(where / "run"),
-                *defines,
-                str(WRAPPER),
-            ]
-            subprocess.run(command, check=True)
-            built[defines] = (where / "run").read_bytes()
+            warnings = ["-Wall", "-Wextra", "-Werror", "-Wno-unused"]
+            subprocess.run(["cc", *warnings, "-o", str(root / "run"), *defines, str(WRAPPER)], check=True)
+            built[defines] = (root / "run").read_bytes()
         else:
-            (where / "run").write_bytes(built[defines])
-            (where / "run").chmod(0o755)
-        (where / "feedback").mkdir()
-        (where / "input").write_text("in\n")
-        (where / "answer").write_text("ans\n")
+            (root / "run").write_bytes(built[defines])
+            (root / "run").chmod(0o755)
+        (root / "feedback").mkdir()
+        (root / "input").write_text("in\n")
+        (root / "answer").write_text("ans\n")
 
     def program(self, name: str, script: str) -> None:
-        (self.where / name).write_text("#!/bin/sh\n" + script)
-        (self.where / name).chmod(0o755)
+        (self.root / name).write_text("#!/bin/sh\n" + script)
+        (self.root / name).chmod(0o755)
 
     def ask(self, *flags: str, output: bytes = b"out\n") -> int:
-        files = [str(self.where / name) for name in ("input", "answer", "feedback")]
-        command = [str(self.where / "run"), *files, *flags]
-        done = subprocess.run(command, input=output, capture_output=True, check=False)
-        self.said, self.printed = done.stderr.decode(), done.stdout
-        return done.returncode
+        files = [str(self.root / name) for name in ("input", "answer", "feedback")]
+        command = [str(self.root / "run"), *files, *flags]
+        process = subprocess.run(command, input=output, capture_output=True, check=False)
+        self.stderr, self.printed = process.stderr.decode(), process.stdout
+        return process.returncode
 
     def feedback(self, name: str) -> str | None:
-        path = self.where / "feedback" / name
+        path = self.root / "feedback" / name
         return path.read_text().strip() if path.exists() else None
 
 
@@ -108,7 +98,7 @@ CODES = [
 def test_testlibs_exit_codes(code, message, flags, expected, score, tmp_path, built) -> None:
     validator = Validator(tmp_path, built, TESTLIB)
     validator.program("checker", f"cat <<'END' >&2\n{message}\nEND\nexit {code}\n")
-    assert validator.ask(*flags) == expected, validator.said
+    assert validator.ask(*flags) == expected, validator.stderr
     assert validator.feedback("score.txt") == score
     if flags != ("--nonsense",):
         assert validator.feedback("judgemessage.txt") == message
@@ -117,8 +107,7 @@ def test_testlibs_exit_codes(code, message, flags, expected, score, tmp_path, bu
 def test_the_files_that_a_checker_is_told(tmp_path, built) -> None:
     validator = Validator(tmp_path, built, TESTLIB)
     validator.program("checker", 'cat "$1" "$2" "$3" >&2; test "$(cat "$2")" = out\n')
-    for output in (b"out\n", b"out\n" * 1):
-        assert validator.ask(output=output) == 42
+    assert validator.ask() == 42
     assert (validator.feedback("judgemessage.txt") or "").split()[:3] == ["in", "out", "ans"]
 
 
@@ -132,71 +121,48 @@ def test_an_output_that_is_a_file_is_not_copied(tmp_path, built) -> None:
     assert validator.feedback("judgemessage.txt") == "/dev/stdin"
 
 
-def test_a_checker_that_dies_is_the_judges_fault(tmp_path, built) -> None:
-    validator = Validator(tmp_path, built, TESTLIB)
-    validator.program("checker", "kill -SEGV $$\n")
-    assert validator.ask() == 1 and "was ended by signal 11" in validator.said
-
-
-def test_a_checker_that_is_not_there_is_the_judges_fault(tmp_path, built) -> None:
-    validator = Validator(tmp_path, built, TESTLIB)
-    assert validator.ask() == 1 and "was ended by signal 6" in validator.said
-
-
-def test_plain_checkers(tmp_path, built) -> None:
-    for code, expected in ((0, 42), (1, 43), (2, 1), (7, 1), (40, 1)):
-        where = tmp_path / str(code)
-        where.mkdir()
-        validator = Validator(where, built, (IOA, "-DPLAIN"))
-        validator.program("checker", f"exit {code}\n")
-        assert validator.ask() == expected
-
-
-def test_checkers_of_wcipeg(tmp_path, built) -> None:
-    validator = Validator(tmp_path, built, ('-DCHECKER="oai"', "-DPLAIN", "-DPEG"))
-    validator.program("checker", 'test "$(cat "$3")" = in || exit 2\nprintf "1\\n4\\n"\nexit 1\n')
+def test_points_are_the_words_of_the_program_that_gives_them(tmp_path, built) -> None:
+    validator = Validator(tmp_path, built, BOTH)
+    validator.program("interactor", "echo points 20 >&2\n")
+    validator.program("checker", "echo points 5 >&2; exit 7\n")
     assert validator.ask("--points", "20") == 42 and validator.feedback("score.txt") == "5"
 
 
-@pytest.mark.parametrize(
-    ("lines", "code", "score"),
-    [
-        ("3\n10\n5", 42, "6"),
-        ("found 5\n1\n4\n4\n1", 42, "5"),
-        ("0\n4\n4\n4", 43, None),
-        ("10\n x\n10\n10 y", 43, None),
-        ("10 10\n10\nfound\n10", 43, None),
-        ("-1\n1e1\n1.5", 43, None),
-        ("4\n0\n4", 43, None),
-        ("", 43, None),
+def on_stdout(text: str, code: int) -> str:
+    return f"cat <<'END'\n{text}\nEND\nexit {code}\n"
+
+
+def on_stderr(text: str, code: int) -> str:
+    return f"cat <<'END' >&2\n{text}\nEND\nexit {code}\n"
+
+
+# By the definitions for a protocol: what a checker does, the flags, the exit code, and the score for 20 points.
+PROTOCOLS: dict[tuple[str, ...], list[tuple[str, int, str | None]]] = {
+    (IOA,): [("kill -SEGV $$", 1, None)],
+    (IOA, "-DPLAIN"): [
+        ("exit 0", 42, None),
+        *((f"exit {code}", 43 if code == 1 else 1, None) for code in (1, 2, 7, 40)),
     ],
-)
-def test_the_first_pair_of_numbers_decides_for_wcipeg(lines, code, score, tmp_path, built) -> None:
-    validator = Validator(tmp_path, built, ('-DCHECKER="oai"', "-DPLAIN", "-DPEG"))
-    validator.program("checker", f"cat <<'END'\n{lines}\nEND\nexit 1\n")
-    assert validator.ask("--points", "20") == code and validator.feedback("score.txt") == score
-
-
-@pytest.mark.parametrize(
-    ("message", "code", "score"),
-    [
-        ("partial 1/4", 42, "5"),
-        ("dirt\npartial 1/4\npartial 4/4", 42, "5"),
-        ("partial 4/4", 42, None),
-        ("found partial 4/4", 1, None),
-        ("points 20", 1, None),
-        ("20\n20", 1, None),
+    ('-DCHECKER="oai"', "-DPLAIN", "-DPEG"): [
+        ('test "$(cat "$3")" = in || exit 2\nprintf "1\\n4\\n"\nexit 1', 42, "5"),
+        (on_stdout("3\n10\n5", 1), 42, "6"),
+        (on_stdout("found 5\n1\n4\n4\n1", 1), 42, "5"),
+        (on_stdout("0\n4\n4\n4", 1), 43, None),
+        (on_stdout("10\n x\n10\n10 y", 1), 43, None),
+        (on_stdout("10 10\n10\nfound\n10", 1), 43, None),
+        (on_stdout("-1\n1e1\n1.5", 1), 43, None),
+        (on_stdout("4\n0\n4", 1), 43, None),
+        (on_stdout("", 1), 43, None),
     ],
-)
-def test_checkers_of_coci(message, code, score, tmp_path, built) -> None:
-    validator = Validator(tmp_path, built, (IOA, "-DCOCI"))
-    validator.program("checker", f"cat <<'END' >&2\n{message}\nEND\nexit 7\n")
-    assert validator.ask("--points", "20") == code and validator.feedback("score.txt") == score
-
-
-@pytest.mark.parametrize(
-    ("script", "code", "score"),
-    [
+    (IOA, "-DCOCI"): [
+        (on_stderr("partial 1/4", 7), 42, "5"),
+        (on_stderr("dirt\npartial 1/4\npartial 4/4", 7), 42, "5"),
+        (on_stderr("partial 4/4", 7), 42, None),
+        (on_stderr("found partial 4/4", 7), 1, None),
+        (on_stderr("points 20", 7), 1, None),
+        (on_stderr("20\n20", 7), 1, None),
+    ],
+    (IOA, "-DPLAIN", "-DLQDOJ"): [
         ("exit 0", 42, None),
         ("exit 1", 43, None),
         ("exit 4", 43, None),
@@ -209,109 +175,92 @@ def test_checkers_of_coci(message, code, score, tmp_path, built) -> None:
         ("echo 25 >&2; exit 2", 1, None),
         ("echo 0.25; exit 2", 1, None),
     ],
-)
-def test_checkers_of_lqdoj(script, code, score, tmp_path, built) -> None:
-    validator = Validator(tmp_path, built, (IOA, "-DPLAIN", "-DLQDOJ"))
-    validator.program("checker", f"echo seen\n{script}\n")
-    assert validator.ask("--points", "20") == code and validator.feedback("score.txt") == score
-    assert "seen" in (validator.feedback("judgemessage.txt") or "")
+    (IOA, "-DTHEMIS"): [
+        (on_stdout("well done\n0.25\n", 0), 42, "5"),
+        (on_stdout("well done\n0.25\n", 5), 43, None),
+        (on_stdout("\n1\nmore", 0), 42, None),
+        (on_stdout("\n1\nmore", 5), 43, None),
+        (on_stdout("wrong\n0.0", 0), 43, None),
+        (on_stdout("0.25\n", 0), 1, None),
+        (on_stdout("0.25\n", 5), 43, None),
+        (on_stdout("0.25\nwell\n", 0), 1, None),
+        (on_stdout("x\nnan\n", 0), 1, None),
+    ],
+    (IOA, "-DPERCENT"): [("echo points 25 >&2; exit 7", 42, "5")],
+    (IOA, "-DSHARE"): [
+        (f"echo points {points} >&2; exit 7", 42, score)
+        for points, score in (("0.25", "5"), ("25", "5"), ("1", None), ("100", None))
+    ],
+}
 
 
 @pytest.mark.parametrize(
-    ("printed", "code", "score"),
-    [
-        ("well done\n0.25\n", 42, "5"),
-        ("\n1\nmore", 42, None),
-        ("wrong\n0.0", 43, None),
-        ("0.25\n", 1, None),
-        ("0.25\nwell\n", 1, None),
-        ("x\nnan\n", 1, None),
-    ],
+    ("defines", "script", "code", "score"), [(defines, *row) for defines, rows in PROTOCOLS.items() for row in rows]
 )
-def test_checkers_of_themis(printed, code, score, tmp_path, built) -> None:
-    validator = Validator(tmp_path, built, (IOA, "-DTHEMIS"))
-    validator.program("checker", f"cat <<'END'\n{printed}\nEND\n")
-    assert validator.ask("--points", "20") == code and validator.feedback("score.txt") == score
-    validator.program("checker", f"printf '{printed}'; exit 5\n")
-    assert validator.ask("--points", "20") == 43
-
-
-def test_points_are_the_words_of_the_program_that_gives_them(tmp_path, built) -> None:
-    validator = Validator(tmp_path, built, BOTH)
-    validator.program("interactor", "echo points 20 >&2\n")
-    validator.program("checker", "echo points 5 >&2; exit 7\n")
-    assert validator.ask("--points", "20") == 42 and validator.feedback("score.txt") == "5"
-
-
-CMS = [
-    ("echo ok >&2", 42, None),
-    ("echo 0.0; echo translate:wrong >&2", 43, None),
-    ("echo 1", 42, None),
-    ("echo 0.25; echo 1", 42, "0.25"),
-    ("echo 1.00000", 42, None),
-    # The answer is the second file in that protocol.
-    ('[ "$(cat "$2")" = ans ] && [ "$(cat "$3")" = out ] && echo 1 || echo 0', 42, None),
-    ('[ "$(cat "$2")" = ans ] && echo 0.5 && exit 0; echo 0', 42, "0.5"),
-    ('[ "$(cat "$2")" = ans ] && exit 1; echo 1', 1, None),
-    ("echo 3", 42, None),
-    ("echo -1", 42, None),
-    ("echo 1 of 3 words", 42, None),
-    ("echo seen 3 words", 42, None),
-    ("echo wrong >&2; exit 1", 43, None),
-    ("echo points 0.25 >&2; exit 7", 42, "0.25"),
-    ("exit 41", 42, "0.25"),
-    ("echo points 0 >&2; exit 7", 43, None),
-    ("echo points 1 >&2; exit 7", 42, None),
-    ("echo points 20 >&2; exit 7", 1, None),
-]
-
-
-@pytest.mark.parametrize(("script", "code", "part"), CMS)
-def test_testlib_in_tasks_that_have_outcomes(script, code, part, tmp_path, built) -> None:
-    validator = Validator(tmp_path, built, (IOA, "-DCMS"))
-    validator.program("checker", script + "\n")
-    assert validator.ask() == code, validator.said
-    assert validator.feedback("score_multiplier.txt") == part
-    assert validator.feedback("score.txt") is None
-
-
-@pytest.mark.parametrize(
-    ("script", "flags", "code", "score"),
-    [
-        ("echo 1", (), 42, None),
-        ("echo 0", (), 43, None),
-        ("echo 0.5", (), 43, None),
-        ("echo 0.5", ("--any",), 42, None),
-        ("echo 0.5", ("--points", "20"), 42, "10"),
-        ("echo 1", ("--points", "20"), 42, None),
-        ("echo 0.25", ("--unbounded",), 42, "25"),
-        ('[ "$(cat "$2")" = ans ] && echo 1 || echo 0', (), 42, None),
-        ("echo 2", (), 1, None),
-        ("echo nan", (), 1, None),
-        ("echo fine", (), 1, None),
-        ("echo 1; exit 1", (), 1, None),
-        (":", (), 1, None),
-    ],
-)
-def test_a_checker_that_prints_its_outcome(script, flags, code, score, tmp_path, built) -> None:
-    validator = Validator(tmp_path, built, ('-DCHECKER="iao"', "-DOUTCOME"))
-    validator.program("checker", script + "\n")
-    assert validator.ask(*flags) == code, validator.said
+def test_protocols_of_checkers(defines, script, code, score, tmp_path, built) -> None:
+    validator = Validator(tmp_path, built, defines)
+    validator.program("checker", f"echo seen\n{script}\n" if "-DLQDOJ" in defines else f"{script}\n")
+    assert validator.ask("--points", "20") == code, validator.stderr
     assert validator.feedback("score.txt") == score
+    assert ("was ended by signal 11" in validator.stderr) == ("kill" in script)
+    if "-DLQDOJ" in defines:
+        assert "seen" in (validator.feedback("judgemessage.txt") or "")
+    if "-DSHARE" in defines:
+        assert validator.ask() == (43 if score else 42)
 
 
-def test_points_as_percent(tmp_path, built) -> None:
-    validator = Validator(tmp_path, built, (IOA, "-DPERCENT"))
-    validator.program("checker", "echo points 25 >&2; exit 7\n")
-    assert validator.ask("--points", "20") == 42 and validator.feedback("score.txt") == "5"
+def test_a_checker_that_is_not_there_is_the_judges_fault(tmp_path, built) -> None:
+    validator = Validator(tmp_path, built, TESTLIB)
+    assert validator.ask() == 1 and "was ended by signal 6" in validator.stderr
 
 
-@pytest.mark.parametrize(("points", "score"), [("0.25", "5"), ("25", "5"), ("1", ""), ("100", "")])
-def test_points_as_a_share(tmp_path, built, points: str, score: str) -> None:
-    validator = Validator(tmp_path, built, (IOA, "-DSHARE"))
-    validator.program("checker", f"echo points {points} >&2; exit 7\n")
-    assert validator.ask("--points", "20") == 42 and (validator.feedback("score.txt") or "") == score
-    assert validator.ask() == (43 if score else 42)
+CMS = (IOA, "-DCMS")
+OUTCOME = ('-DCHECKER="iao"', "-DOUTCOME")
+# The answer is the second file in these protocols.
+ANSWER = '[ "$(cat "$2")" = ans ]'
+
+
+@pytest.mark.parametrize(
+    ("defines", "script", "flags", "code", "share", "score"),
+    [
+        (CMS, "echo ok >&2", (), 42, None, None),
+        (CMS, "echo 0.0; echo translate:wrong >&2", (), 43, None, None),
+        (CMS, "echo 1", (), 42, None, None),
+        (CMS, "echo 0.25; echo 1", (), 42, "0.25", None),
+        (CMS, "echo 1.00000", (), 42, None, None),
+        (CMS, f'{ANSWER} && [ "$(cat "$3")" = out ] && echo 1 || echo 0', (), 42, None, None),
+        (CMS, f"{ANSWER} && echo 0.5 && exit 0; echo 0", (), 42, "0.5", None),
+        (CMS, f"{ANSWER} && exit 1; echo 1", (), 1, None, None),
+        (CMS, "echo 3", (), 42, None, None),
+        (CMS, "echo -1", (), 42, None, None),
+        (CMS, "echo 1 of 3 words", (), 42, None, None),
+        (CMS, "echo seen 3 words", (), 42, None, None),
+        (CMS, "echo wrong >&2; exit 1", (), 43, None, None),
+        (CMS, "echo points 0.25 >&2; exit 7", (), 42, "0.25", None),
+        (CMS, "exit 41", (), 42, "0.25", None),
+        (CMS, "echo points 0 >&2; exit 7", (), 43, None, None),
+        (CMS, "echo points 1 >&2; exit 7", (), 42, None, None),
+        (CMS, "echo points 20 >&2; exit 7", (), 1, None, None),
+        (OUTCOME, "echo 1", (), 42, None, None),
+        (OUTCOME, "echo 0", (), 43, None, None),
+        (OUTCOME, "echo 0.5", (), 43, None, None),
+        (OUTCOME, "echo 0.5", ("--any",), 42, None, None),
+        (OUTCOME, "echo 0.5", ("--points", "20"), 42, None, "10"),
+        (OUTCOME, "echo 1", ("--points", "20"), 42, None, None),
+        (OUTCOME, "echo 0.25", ("--unbounded",), 42, None, "25"),
+        (OUTCOME, f"{ANSWER} && echo 1 || echo 0", (), 42, None, None),
+        (OUTCOME, "echo 2", (), 1, None, None),
+        (OUTCOME, "echo nan", (), 1, None, None),
+        (OUTCOME, "echo fine", (), 1, None, None),
+        (OUTCOME, "echo 1; exit 1", (), 1, None, None),
+        (OUTCOME, ":", (), 1, None, None),
+    ],
+)
+def test_checkers_that_print_their_outcome(defines, script, flags, code, share, score, tmp_path, built) -> None:
+    validator = Validator(tmp_path, built, defines)
+    validator.program("checker", script + "\n")
+    assert validator.ask(*flags) == code, validator.stderr
+    assert (validator.feedback("score_multiplier.txt"), validator.feedback("score.txt")) == (share, score)
 
 
 def test_an_interactor_and_then_the_checker(tmp_path, built) -> None:

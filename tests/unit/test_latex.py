@@ -37,48 +37,48 @@ Two {\bf{whole}} numbers.
 
 
 def body(text, language="en"):
-    made = for_conversion(text, language)
-    return made[made.rindex("\\section*{") :].split("\n", 1)[1]
+    tex = for_conversion(text, language)
+    return tex[tex.rindex("\\section*{") :].split("\n", 1)[1]
 
 
 def test_polygons_macros():
-    made = body(POLYGON)
-    assert "problem}" not in made and "megabytes" not in made and "exmp" not in made and "htmlPixels" not in made
-    assert "\\remainingsamples" in made and made.index("\\remainingsamples") < made.index("\\Note")
-    assert "«two»" in made and "--- that is all" in made and '"---' not in made
+    tex = body(POLYGON)
+    assert "problem}" not in tex and "megabytes" not in tex and "exmp" not in tex and "htmlPixels" not in tex
+    assert "\\remainingsamples" in tex and tex.index("\\remainingsamples") < tex.index("\\Note")
+    assert "«two»" in tex and "--- that is all" in tex and '"---' not in tex
     # Code and formulas keep their shifts.
-    assert "\\t{a<<b}" in made and "$x<<1$" in made and "1 << 2" in made
-    assert "\\textbf{whole}" in made and "\\textit{One}" in made
+    assert "\\t{a<<b}" in tex and "$x<<1$" in tex and "1 << 2" in tex
+    assert "\\textbf{whole}" in tex and "\\textit{One}" in tex
 
 
 def test_headings_are_in_the_statements_language():
     assert "\\newcommand{\\InputFile}{\\section*{Входные данные}}" in for_conversion(POLYGON, "ru")
     for language, word in (("sv", "Utdata"), ("pt-BR", "Saída"), ("xx", "Output")):
-        made = for_conversion("\\begin{Output}One\\end{Output}", language)
-        assert f"\\newcommand{{\\HeadingOutput}}{{\\section*{{{word}}}}}" in made
-        assert made.endswith("\n\\HeadingOutput{}\nOne\n")
+        tex = for_conversion("\\begin{Output}One\\end{Output}", language)
+        assert f"\\newcommand{{\\HeadingOutput}}{{\\section*{{{word}}}}}" in tex
+        assert tex.endswith("\n\\HeadingOutput{}\nOne\n")
 
 
 def test_kattis_macros_are_defined():
-    made = for_conversion("\\problemname{Caves}\n\\illustration{.4}{cave}{A cave}\n\\nextsample", "en")
+    tex = for_conversion("\\problemname{Caves}\n\\illustration{.4}{cave}{A cave}\n\\nextsample", "en")
     for macro in ("problemname", "illustration", "nextsample", "remainingsamples", "epigraph", "t", "includesample"):
-        assert f"\\newcommand{{\\{macro}}}" in made
-    assert "{\\{\\{nextsample\\}\\}}" in made
+        assert f"\\newcommand{{\\{macro}}}" in tex
+    assert "{\\{\\{nextsample\\}\\}}" in tex
 
 
 def test_a_whole_document_is_its_body_with_its_macros():
     own = "\\newcommand{\\eps}[1]{\\varepsilon_{#1}}"
     text = f"\\documentclass{{article}}\\usepackage{{x}}\n{own}\n\\begin{{document}}Text\\end{{document}} after"
-    made = for_conversion(text, "en")
-    assert made.endswith("\nText") and own in made and "usepackage" not in made
+    tex = for_conversion(text, "en")
+    assert tex.endswith("\nText") and own in tex and "usepackage" not in tex
 
 
 @pytest.mark.parametrize("head", ["\\begin{wrapfigure}{r}{4cm}", "\\begin{wrapfigure}[3]{r}[1cm]{0.3\\textwidth}"])
 def test_pictures_with_text_around_them(head):
-    made = body(f"{head}\\includegraphics{{a}}\\end{{wrapfigure}}")
-    assert made.strip() == "\\begin{wrapped}\\includegraphics{a}\\end{wrapped}"
-    made = body(f"{head}\\includegraphics{{a}}\\caption{{A \\emph{{cave}}}}\\end{{wrapfigure}}")
-    assert made.strip() == "\\begin{wrapped}\\includegraphics{a}\n\n{A \\emph{cave}}\\end{wrapped}"
+    tex = body(f"{head}\\includegraphics{{a}}\\end{{wrapfigure}}")
+    assert tex.strip() == "\\begin{wrapped}\\includegraphics{a}\\end{wrapped}"
+    tex = body(f"{head}\\includegraphics{{a}}\\caption{{A \\emph{{cave}}}}\\end{{wrapfigure}}")
+    assert tex.strip() == "\\begin{wrapped}\\includegraphics{a}\n\n{A \\emph{cave}}\\end{wrapped}"
 
 
 PIECES = st.sampled_from([
@@ -89,6 +89,6 @@ PIECES = st.sampled_from([
 
 @given(st.lists(PIECES, max_size=300).map("".join))
 def test_any_text_comes_to_an_end(text):
-    made = for_conversion(text, "en")
-    assert len(made) < 20 * len(text) + 10_000
-    assert re.search(r"\\newcommand\{\\problemname\}", made)
+    tex = for_conversion(text, "en")
+    assert len(tex) < 20 * len(text) + 10_000
+    assert re.search(r"\\newcommand\{\\problemname\}", tex)

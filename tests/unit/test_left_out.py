@@ -28,7 +28,7 @@ MEANT = {
 RUBBISH = (".DS_Store", "._1.in", "__MACOSX/1.in", "__pycache__/a.pyc", "Thumbs.db", "desktop.ini", ".gitignore")
 
 
-def written(tmp_path: Path, files: dict[str, bytes], kind: str) -> Path:
+def pack(tmp_path: Path, files: dict[str, bytes], kind: str) -> Path:
     if kind == "folder":
         for name, data in files.items():
             path = tmp_path / "minus" / name
@@ -50,7 +50,7 @@ def written(tmp_path: Path, files: dict[str, bytes], kind: str) -> Path:
 
 
 def checked(path: Path) -> list[str]:
-    return [f"{one.level}: {one.text}" for one in check_package(path).findings.all]
+    return [f"{finding.level}: {finding.text}" for finding in check_package(path).findings.all]
 
 
 KINDS = pytest.mark.parametrize("kind", ["folder", "zip", "tar"])
@@ -61,26 +61,24 @@ FOLDERS = pytest.mark.parametrize("folder", ["data/secret", "data/sample", "subm
 @FOLDERS
 @pytest.mark.parametrize("name", sorted(MEANT))
 def test_a_hidden_file_or_a_backup_is_named(tmp_path, kind, folder, name):
-    said = checked(written(tmp_path, {**BASE, f"{folder}/{name}": b"1\n"}, kind))
+    lines = checked(pack(tmp_path, {**BASE, f"{folder}/{name}": b"1\n"}, kind))
     first = name.split("/")[0]
     assert any(line.startswith("warning: ") and f"/{folder}/{first}: is left out" in line and MEANT[name] in line
-               for line in said), said  # fmt: skip
+               for line in lines), lines  # fmt: skip
 
 
 @KINDS
 @pytest.mark.parametrize("name", RUBBISH)
 def test_what_tools_leave_behind_is_not(tmp_path, kind, name):
-    assert not any(
-        "left out" in line for line in checked(written(tmp_path, {**BASE, f"data/secret/{name}": b""}, kind))
-    )
+    assert not any("left out" in line for line in checked(pack(tmp_path, {**BASE, f"data/secret/{name}": b""}, kind)))
 
 
 @KINDS
 def test_a_test_whose_name_begins_with_a_minus_is_a_test(tmp_path, kind):
     files = {**BASE, "data/secret/-1.in": b"-1\n", "data/secret/-1.ans": b"-1\n"}
-    found = check_package(written(tmp_path, files, kind))
-    assert found.package is not None
-    assert [test.name for test in found.package.manifest.tests] == ["secret/-1", "secret/1"]
+    result = check_package(pack(tmp_path, files, kind))
+    assert result.package is not None
+    assert [test.name for test in result.package.manifest.tests] == ["secret/-1", "secret/1"]
 
 
 @KINDS
@@ -95,33 +93,31 @@ def test_a_test_whose_name_begins_with_a_minus_is_a_test(tmp_path, kind):
 )
 def test_a_test_or_group_whose_name_begins_with_a_minus_is_warned_of(tmp_path, kind, names, sentence):
     files = {f"data/secret/{name}.{suffix}": b"1\n" for name in names for suffix in ("in", "ans")}
-    said = [line for line in checked(written(tmp_path, {**BASE, **files}, kind)) if "begins with" in line]
-    assert len(said) == bool(sentence), said
-    assert all(line.startswith("warning: ") and sentence in line for line in said)
+    lines = [line for line in checked(pack(tmp_path, {**BASE, **files}, kind)) if "begins with" in line]
+    assert len(lines) == bool(sentence), lines
+    assert all(line.startswith("warning: ") and sentence in line for line in lines)
 
 
 @KINDS
 @pytest.mark.parametrize("ending", ["IN", "Ans", "in.txt", "ANS.TXT"])
 def test_files_that_are_called_nearly_like_tests_are_named(tmp_path, kind, ending):
-    path = written(
-        tmp_path, {**BASE, f"data/secret/2.{ending}": b"1\n", f"data/secret/1.files/x.{ending}": b"1\n"}, kind
-    )
-    said = [line for line in checked(path) if "is no test" in line]
-    assert len(said) == 1, said
-    assert f"data/secret/2.{ending}: is no test, as its name ends with .{ending}; let it end with ." in said[0]
+    path = pack(tmp_path, {**BASE, f"data/secret/2.{ending}": b"1\n", f"data/secret/1.files/x.{ending}": b"1\n"}, kind)
+    lines = [line for line in checked(path) if "is no test" in line]
+    assert len(lines) == 1, lines
+    assert f"data/secret/2.{ending}: is no test, as its name ends with .{ending}; let it end with ." in lines[0]
 
 
 @KINDS
 @pytest.mark.parametrize("name", ["-x.sh", "-x/a.sh", "x/-a.sh"])
 def test_a_submission_whose_name_begins_with_a_minus_is_an_error(tmp_path, kind, name):
-    said = checked(written(tmp_path, {**BASE, f"submissions/accepted/{name}": b"cat\n"}, kind))
-    assert any(line.startswith("error: ") and name in line and "begins with '-'" in line for line in said), said
+    lines = checked(pack(tmp_path, {**BASE, f"submissions/accepted/{name}": b"cat\n"}, kind))
+    assert any(line.startswith("error: ") and name in line and "begins with '-'" in line for line in lines), lines
 
 
 @KINDS
 def test_tests_alone_are_read_the_same_way(tmp_path, kind):
     files = {"-1.in": b"1\n", "-1.out": b"1\n", "2.in": b"1\n", "2.out": b"1\n", ".3.in": b"1\n"}
-    opened = open_package_tree(written(tmp_path, files, kind))
+    opened = open_package_tree(pack(tmp_path, files, kind))
     assert opened.report is not None
     lines = opened.report.lines()
     opened.tree.close()

@@ -21,12 +21,12 @@ class Cut(Tree):
 
     def __init__(self, pieces: list[bytes]) -> None:
         super().__init__("x")
-        self.pieces, self.given = pieces, 0
+        self.pieces, self.count = pieces, 0
         self.files = {"a": sum(map(len, pieces)), "b": 1}
 
     def chunks(self, path: str) -> Iterator[bytes]:
         for piece in self.pieces if path == "a" else [b"b"]:
-            self.given += 1
+            self.count += 1
             yield piece
 
     def local(self, path: str) -> Path | None:
@@ -38,21 +38,21 @@ class Cut(Tree):
 
 @given(st.lists(st.sampled_from([b"", b"\r", b"\n", b"\r\n", b"a", b"bc\r\n", b"d\r"]), max_size=8))
 def test_only_files_whose_line_ends_are_all_windows_change(pieces: list[bytes]) -> None:
-    whole = b"".join(pieces)
-    rest = whole.replace(b"\r\n", b"")
+    data = b"".join(pieces)
+    remainder = data.replace(b"\r\n", b"")
     tree, mixed = plain(Cut(pieces), ["a", "b", "gone"])
-    changed = b"\r\n" in whole and not re.search(rb"[\r\n]", rest)
-    wanted = whole.replace(b"\r\n", b"\n") if changed else whole
+    changed = b"\r\n" in data and not re.search(rb"[\r\n]", remainder)
+    expected = data.replace(b"\r\n", b"\n") if changed else data
     assert isinstance(tree, ChangedLines) is changed
-    assert set(mixed) <= {"a"} and (not mixed or (b"\r\n" in whole and not changed))
-    assert b"".join(tree.chunks("a")) == wanted and tree.files["a"] == len(wanted)
+    assert set(mixed) <= {"a"} and (not mixed or (b"\r\n" in data and not changed))
+    assert b"".join(tree.chunks("a")) == expected and tree.files["a"] == len(expected)
     assert tree.local("a") == (None if changed else Path("a")) and tree.local("b") == Path("b")
     assert b"".join(tree.chunks("b")) == b"b"
 
 
 def test_a_file_with_plain_line_ends_is_not_read_to_its_end() -> None:
     tree = Cut([b"1", b"2\n", *100 * [b"3\n"]])
-    assert plain(tree, ["a"]) == (tree, []) and tree.given == 2
+    assert plain(tree, ["a"]) == (tree, []) and tree.count == 2
 
 
 def test_pieces_are_no_longer_than_a_trees(tmp_path: Path) -> None:

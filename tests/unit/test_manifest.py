@@ -14,7 +14,7 @@ SHA = "0" * 64
 
 @pytest.mark.parametrize("word", ["\0", "a\0", "a\0b", "\nä\0"])
 @pytest.mark.parametrize(
-    ("model", "key", "more"),
+    ("model", "key", "fields"),
     [
         (ProblemManifest, "validator_flags", {"name": "p", "tests": []}),
         (ProblemTest, "flags", {"name": "1", "input": SHA, "answer": SHA}),
@@ -24,11 +24,11 @@ SHA = "0" * 64
         (LegacyGroup, "flags", {"name": ""}),
     ],
 )
-def test_no_word_of_a_command_line_has_a_nul(model: Any, key: str, more: dict[str, object], word: str) -> None:
+def test_no_word_of_a_command_line_has_a_nul(model: Any, key: str, fields: dict[str, object], word: str) -> None:
     good = word.replace("\0", "\n")
-    assert getattr(model.model_validate({**more, key: [good]}), key) == [good]
+    assert getattr(model.model_validate({**fields, key: [good]}), key) == [good]
     with pytest.raises(ValidationError):
-        model.model_validate({**more, key: ["a", word]})
+        model.model_validate({**fields, key: ["a", word]})
     if key == "input_flags":
         with pytest.raises(ValidationError):
-            model.model_validate({**more, key: {"validator": [word]}})
+            model.model_validate({**fields, key: {"validator": [word]}})

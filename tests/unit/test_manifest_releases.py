@@ -43,10 +43,10 @@ def understood(manifest: ProblemManifest) -> bool:
     )
 
 
-def manifest(**more: object) -> ProblemManifest:
-    test = more.pop("test", {})
+def manifest(**fields: object) -> ProblemManifest:
+    test = fields.pop("test", {})
     assert isinstance(test, dict)
-    return ProblemManifest(name="p", tests=[ProblemTest(name="secret/1", input=SHA, answer=SHA, **test)], **more)
+    return ProblemManifest(name="p", tests=[ProblemTest(name="secret/1", input=SHA, answer=SHA, **test)], **fields)
 
 
 def test_what_says_nothing_new_is_understood():
@@ -75,11 +75,11 @@ def test_what_would_be_judged_otherwise_is_refused(fields):
 
 
 def test_a_manifest_comes_back_as_it_was():
-    whole = manifest(
+    original = manifest(
         test={"files": {"a.txt": SHA}, "input_flags": {"one": ["-x"]}},
         validators=[PROGRAM],
         input_validators=[PROGRAM],
         static_tests=[StaticTest(group="secret", score=3, args=["x"])],
         graders=[LegacyGroup(name="", custom=True, flags=["sum"], own_score=True)],
     )
-    assert ProblemManifest.model_validate_json(manifest_bytes(whole)) == whole
+    assert ProblemManifest.model_validate_json(manifest_bytes(original)) == original

@@ -59,7 +59,7 @@ def names(package: Package) -> list[str]:
 
 
 def validators(package: Package) -> list[tuple[str, str | None, str]]:
-    return [(one.name, one.language, one.main) for one in package.manifest.validators]
+    return [(program.name, program.language, program.main) for program in package.manifest.validators]
 
 
 SHAPES: dict[str, Shape] = {
@@ -392,11 +392,11 @@ SHAPES: dict[str, Shape] = {
     "a legacy validator of two sources": Shape(
         legacy("validation: custom\n")
         | {"output_validators/check.cc": "int main() {}", "output_validators/lib.cc": "int f() { return 1; }"},
-        lambda package: [one.files.keys() for one in package.manifest.validators] == [{"check.cc", "lib.cc"}],
+        lambda package: [program.files.keys() for program in package.manifest.validators] == [{"check.cc", "lib.cc"}],
     ),
     "several legacy validators": Shape(
         legacy("validation: custom\n") | {"output_validators/a/a.py": CHECK, "output_validators/b.cc": "int main() {}"},
-        lambda package: [one[0] for one in validators(package)] == ["a", "b"],
+        lambda package: [program[0] for program in validators(package)] == ["a", "b"],
         ["all of them must accept"],
     ),
     "programs in output_validators/ that nobody announces (skeletons)": Shape(
@@ -437,7 +437,7 @@ SHAPES: dict[str, Shape] = {
             "input_validators/in.cc": "int main() {}",
             "input_validators/validation.h": "",
         },
-        lambda package: [one.name for one in package.manifest.input_validators] == ["in", "x.ctd", "validate"],
+        lambda package: [program.name for program in package.manifest.input_validators] == ["in", "x.ctd", "validate"],
         ["is a VIVA file"],
     ),
     "flags of input validators by their names": Shape(
@@ -535,8 +535,8 @@ SHAPES: dict[str, Shape] = {
             "answer_validator/a.cpp": "",
         },
         lambda package: (
-            [one.name for one in package.manifest.input_validators] == ["any"]
-            and [one.name for one in package.manifest.answer_validators] == ["a"]
+            [program.name for program in package.manifest.input_validators] == ["any"]
+            and [program.name for program in package.manifest.answer_validators] == ["a"]
         ),
     ),
     "DOMjudge: an input without answer": Shape(
@@ -574,7 +574,7 @@ SHAPES: dict[str, Shape] = {
             "data/secret/b/1.ans": "",
         },
         lambda package: (
-            [(one.name, one.ignore_sample) for one in package.manifest.graders]
+            [(group.name, group.ignore_sample) for group in package.manifest.graders]
             == [("", True), ("secret", False), ("secret/a", False)]
         ),
         tests=False,
@@ -612,7 +612,7 @@ SHAPES: dict[str, Shape] = {
         },
         lambda package: (
             sorted(package.manifest.attachments) == ["deep/x.zip", "tool.py"]
-            and {one.language for one in package.manifest.statements} == {"en", "sv"}
+            and {statement.language for statement in package.manifest.statements} == {"en", "sv"}
         ),
     ),
     "sample interactions, one of which has no test": Shape(
@@ -666,7 +666,11 @@ SHAPES: dict[str, Shape] = {
             "submissions/ideas/a.py": "",
         },
         lambda package: (
-            {one.path: one.description for one in expectations.candidates(package, load_table()) if not one.skipped}
+            {
+                candidate.path: candidate.description
+                for candidate in expectations.candidates(package, load_table())
+                if not candidate.skipped
+            }
             == {
                 "AC/a.py": "AC",
                 "TimeLimit/a.py": "TLE",
@@ -690,7 +694,7 @@ SHAPES: dict[str, Shape] = {
         },
         lambda package: (
             package.manifest.dialect == "kattis"
-            and [(one.verdict, one.score, one.low) for one in package.manifest.graders[1:2]]
+            and [(group.verdict, group.score, group.low) for group in package.manifest.graders[1:2]]
             == [("worst_error", "sum", -1)]
             and not any("no_errors" in note for note in package.notes)
         ),
@@ -710,7 +714,7 @@ SHAPES: dict[str, Shape] = {
             "domjudge-problem.ini": "color=red\n",
         },
         lambda package: (
-            {one.name: (one.score, one.on_reject) for one in package.manifest.graders if "secret" in one.name}
+            {group.name: (group.score, group.on_reject) for group in package.manifest.graders if "secret" in group.name}
             == {"secret": ("max", "continue"), "secret/a": ("sum", "break")}
             and package.manifest.dialect == "domjudge"
         ),
@@ -723,7 +727,7 @@ SHAPES: dict[str, Shape] = {
     ),
     "a problem of two lines, for scoring, without settings of groups": Shape(
         legacy("type: scoring\ngrading:\n  show_test_data_groups: true\n"),
-        lambda package: [one.name for one in package.manifest.graders] == ["", "sample", "secret"],
+        lambda package: [group.name for group in package.manifest.graders] == ["", "sample", "secret"],
     ),
     "samples only, as in DOMjudge": Shape(
         legacy("name: X\n")
@@ -769,21 +773,23 @@ def test_a_shape_passes_the_check(tmp_path: Path, name: str) -> None:
 
 def test_a_package_without_problem_yaml_is_not_asked_for_its_license(tmp_path: Path) -> None:
     checked = check_package(package_of(tmp_path, SHAPES["DOMjudge: no problem.yaml"]))
-    assert checked.package is not None and not any("license" in one.text for one in checked.findings.all)
+    assert checked.package is not None and not any("license" in finding.text for finding in checked.findings.all)
     checked.package.close()
 
 
-@pytest.mark.parametrize("made", ["data/gen.sh", "data/secret/generate.py"])
-def test_tests_that_are_still_to_be_made_are_said(tmp_path: Path, made: str) -> None:
-    with pytest.raises(PackageError, match=rf"has no tests; .*; run its generators first \({made}\), which is not"):
-        read_package(packages.write(tmp_path / "sum", {**legacy("name: X\n"), **ACCEPTED, made: ""}))
+@pytest.mark.parametrize("generator", ["data/gen.sh", "data/secret/generate.py"])
+def test_tests_that_are_still_to_be_made_are_said(tmp_path: Path, generator: str) -> None:
+    with pytest.raises(
+        PackageError, match=rf"has no tests; .*; run its generators first \({generator}\), which is not"
+    ):
+        read_package(packages.write(tmp_path / "sum", {**legacy("name: X\n"), **ACCEPTED, generator: ""}))
 
 
 @pytest.mark.parametrize("flags", ["case_sensitive", "[case_sensitive]"])
 def test_flags_that_contradict_each_other_are_refused(tmp_path: Path, flags: str) -> None:
-    said = legacy(f"name: X\nvalidator_flags: {flags}\noutput_validator_flags: float_tolerance 1e-6\n")
+    problem = legacy(f"name: X\nvalidator_flags: {flags}\noutput_validator_flags: float_tolerance 1e-6\n")
     with pytest.raises(PackageError, match=r"yaml:3: output_validator_flags: contradicts 'validator_flags'; leave one"):
-        read_package(packages.write(tmp_path / "sum", {**said, **TESTS, **ACCEPTED}))
+        read_package(packages.write(tmp_path / "sum", {**problem, **TESTS, **ACCEPTED}))
 
 
 def test_keys_that_occur_twice_are_refused_where_no_tool_writes_them(tmp_path: Path) -> None:

@@ -58,14 +58,14 @@ WANTED = [
 ]
 
 
-def said(path: Path) -> list[str]:
-    return [f"{one.level}: {one.text}" for one in check_package(path).findings.all]
+def findings(path: Path) -> list[str]:
+    return [f"{finding.level}: {finding.text}" for finding in check_package(path).findings.all]
 
 
 @pytest.mark.parametrize("sentence", WANTED)
 def test_everything_is_said_at_once(tmp_path: Path, sentence: str) -> None:
-    found = said(packages.write(tmp_path / "sum", BAD))
-    assert any(one.startswith(sentence) for one in found), found
+    lines = findings(packages.write(tmp_path / "sum", BAD))
+    assert any(line.startswith(sentence) for line in lines), lines
 
 
 def test_import_says_the_first_error_and_how_many_follow(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_import_says_the_first_error_and_how_many_follow(tmp_path: Path) -> None
 
 
 def test_what_a_whole_package_says(tmp_path: Path) -> None:
-    whole = {
+    complete = {
         "problem.yaml": "problem_format_version: 2025-09\nname: A\nuuid: x\nlicense: cc0\ncredits: A\n",
         "statement/problem.en.md": "x",
         "data/secret/1.in": "1\n",
@@ -84,19 +84,19 @@ def test_what_a_whole_package_says(tmp_path: Path) -> None:
         "input_validators/a.py": "import sys\nsys.exit(42)\n",
         "submissions/accepted/a.py": "print(1)\n",
     }
-    assert said(packages.write(tmp_path / "sum", whole)) == []
+    assert findings(packages.write(tmp_path / "sum", complete)) == []
     twice = {
-        **whole,
+        **complete,
         "data/secret/2.in": "1\n",
         "data/secret/2.ans": "x" * 5 * 1024**2,
         "submissions/accepted/b.klingon": "",
         "submissions/submissions.yaml": "gone/*: {permitted: [AC]}\n",
     }
-    found = "\n".join(said(packages.write(tmp_path / "twice", twice)))
-    assert "secret/1, secret/2 have the same input" in found
-    assert "2.ans: is longer than half of the output limit (8 MiB)" in found
-    assert "b.klingon: no language of the table has this suffix; it is not judged" in found
-    assert "'gone/*' matches no submission" in found
+    lines = "\n".join(findings(packages.write(tmp_path / "twice", twice)))
+    assert "secret/1, secret/2 have the same input" in lines
+    assert "2.ans: is longer than half of the output limit (8 MiB)" in lines
+    assert "b.klingon: no language of the table has this suffix; it is not judged" in lines
+    assert "'gone/*' matches no submission" in lines
 
 
 def test_a_limit_that_cannot_be_inferred_is_an_error(tmp_path: Path) -> None:
@@ -104,11 +104,11 @@ def test_a_limit_that_cannot_be_inferred_is_an_error(tmp_path: Path) -> None:
     yaml = "name: A\nproblem_format_version: 2025-09\nuuid: 1\n"
     files = {"problem.yaml": yaml, "data/secret/1.in": "", "data/secret/1.ans": ""}
     assert any(
-        "error" in one and "the time limit cannot be inferred" in one
-        for one in said(packages.write(tmp_path / "a", files))
+        "error" in line and "the time limit cannot be inferred" in line
+        for line in findings(packages.write(tmp_path / "a", files))
     )
     assert not any(
-        one.startswith("error") for one in said(packages.write(tmp_path / "b", {**files, ".timelimit": "1"}))
+        line.startswith("error") for line in findings(packages.write(tmp_path / "b", {**files, ".timelimit": "1"}))
     )
 
 
@@ -116,36 +116,36 @@ def test_the_command(tmp_path: Path) -> None:
     bad = packages.write(tmp_path / "sum", BAD)
     good = Path(__file__).parents[2] / "examples/packages/countdown"
     runner = CliRunner()
-    done = runner.invoke(app, ["problem", "check", str(good)])
-    assert (done.exit_code, done.output.splitlines()[-1]) == (0, "countdown: 0 errors, 0 warnings")
-    done = runner.invoke(app, ["problem", "check", str(bad), str(good), "-o", "json"])
-    assert done.exit_code == 1
-    rows = json.loads(done.output)
+    result = runner.invoke(app, ["problem", "check", str(good)])
+    assert (result.exit_code, result.output.splitlines()[-1]) == (0, "countdown: 0 errors, 0 warnings")
+    result = runner.invoke(app, ["problem", "check", str(bad), str(good), "-o", "json"])
+    assert result.exit_code == 1
+    rows = json.loads(result.output)
     assert {row["package"] for row in rows} >= {"sum"} and {row["level"] for row in rows} == {
         "error",
         "warning",
         "note",
     }
-    for wrong, why in ((str(tmp_path / "none"), "there is no such"), (f"--dialect=kattiss {good}", "is not known")):
-        assert why in str(runner.invoke(app, ["problem", "check", *wrong.split()]).exception)
+    for wrong, reason in ((str(tmp_path / "none"), "there is no such"), (f"--dialect=kattiss {good}", "is not known")):
+        assert reason in str(runner.invoke(app, ["problem", "check", *wrong.split()]).exception)
 
 
 def test_a_conversion_is_told_and_its_author_not_asked_for_what_only_the_format_has(tmp_path: Path) -> None:
     files = {"1.in": "1\n", "1.out": "1\n", "sol.py": "print(input())\n", "notes.txt": "x"}
-    found = said(packages.write(tmp_path / "sum", files))
-    assert "note: carried over: solution sol.py as accepted" in found
-    assert "note: not carried over: notes.txt: nothing says what it is for" in found
-    assert not any("license" in one or "statement" in one or "input validator" in one for one in found), found
+    lines = findings(packages.write(tmp_path / "sum", files))
+    assert "note: carried over: solution sol.py as accepted" in lines
+    assert "note: not carried over: notes.txt: nothing says what it is for" in lines
+    assert not any("license" in line or "statement" in line or "input validator" in line for line in lines), lines
 
 
 def test_a_time_limit_may_be_given(tmp_path: Path) -> None:
     path = packages.write(tmp_path / "sum", {"1.in": "1\n", "1.out": "1\n"})
     lacking = check_package(path)
-    assert any("cannot be inferred" in one for one in lacking.findings.errors) and lacking.package is None
+    assert any("cannot be inferred" in error for error in lacking.findings.errors) and lacking.package is None
     runner = CliRunner()
     assert runner.invoke(app, ["problem", "check", str(path)]).exit_code == 1
-    done = runner.invoke(app, ["problem", "check", "--time-limit", "2.5", str(path)])
-    assert (done.exit_code, done.output.splitlines()[-1]) == (0, "sum: 0 errors, 1 warning"), done.output
+    result = runner.invoke(app, ["problem", "check", "--time-limit", "2.5", str(path)])
+    assert (result.exit_code, result.output.splitlines()[-1]) == (0, "sum: 0 errors, 1 warning"), result.output
     for wrong in ("0", "-1", "1e9", "nan"):
         refused = runner.invoke(app, ["problem", "check", f"--time-limit={wrong}", str(path)])
         assert "is no time limit; give seconds above 0" in str(refused.exception)
@@ -159,8 +159,8 @@ def test_without_time_limit_and_submissions(tmp_path: Path, kind: str, level: st
         "data/secret/1.ans": "1\n",
     }
     checked = check_package(packages.write(tmp_path / "sum", files))
-    found = next(one for one in checked.findings.all if "no accepted submission" in one.text)
-    assert (found.level, "cannot be inferred" in found.text) == (level, level == "error")
+    finding = next(entry for entry in checked.findings.all if "no accepted submission" in entry.text)
+    assert (finding.level, "cannot be inferred" in finding.text) == (level, level == "error")
     if checked.package is not None:
         checked.package.close()
 
@@ -180,7 +180,7 @@ PNG = b"\x89PNG\r\n\x1a\n\x00"
 
 
 @pytest.mark.parametrize(
-    ("entry", "files", "why"),
+    ("entry", "files", "reason"),
     [
         ("gone.py", {"one.py": "", "two.py": ""}, "'gone.py' is none of the files (one.py, two.py)"),
         ("Gone", {"One.java": "class One { }", "Two.java": "class Two { }"}, "'Gone' is in none of the files"),
@@ -190,15 +190,15 @@ PNG = b"\x89PNG\r\n\x1a\n\x00"
         ("two.py", {"one.py": "", "two.py": ""}, ""),
     ],
 )
-def test_an_entry_point_that_is_not_there(tmp_path: Path, entry: str, files: dict[str, str], why: str) -> None:
+def test_an_entry_point_that_is_not_there(tmp_path: Path, entry: str, files: dict[str, str], reason: str) -> None:
     own = {f"submissions/accepted/own/{name}": text for name, text in files.items()}
     rules = {"submissions/submissions.yaml": f"accepted/own: {{entrypoint: {entry}}}\n"}
-    found = said(packages.write(tmp_path / "sum", {**WHOLE, **own, **rules}))
-    if why:
-        (one,) = found
-        assert one.startswith(f"error: sum/submissions/accepted/own: its entry point {why}")
+    lines = findings(packages.write(tmp_path / "sum", {**WHOLE, **own, **rules}))
+    if reason:
+        (line,) = lines
+        assert line.startswith(f"error: sum/submissions/accepted/own: its entry point {reason}")
     else:
-        assert found == []
+        assert lines == []
 
 
 @pytest.mark.parametrize(
@@ -226,29 +226,29 @@ def test_what_a_page_would_show_in_vain(tmp_path: Path, name: str, text: str, se
     root = packages.write(tmp_path / "sum", {**WHOLE, **beside, f"statement/{name}": text})
     if not name.endswith(".md"):
         (root / "statement/problem.en.md").unlink()
-    found = said(root)
-    assert len(found) == bool(sentence), found
-    assert all(sentence in one and one.startswith("warning: sum/statement/") for one in found)
+    lines = findings(root)
+    assert len(lines) == bool(sentence), lines
+    assert all(sentence in line and line.startswith("warning: sum/statement/") for line in lines)
 
 
 def test_a_picture_that_is_none(tmp_path: Path) -> None:
     files = {"a.png": "no", "b.svg": "no", "c.jpg": PNG, "d.svg": "<svg xmlns='x'/>", "e.cls": "no", "f.gif": b""}
-    found = said(packages.write(tmp_path / "sum", {**WHOLE, **{f"statement/{k}": v for k, v in files.items()}}))
-    assert found == [
+    lines = findings(packages.write(tmp_path / "sum", {**WHOLE, **{f"statement/{k}": v for k, v in files.items()}}))
+    assert lines == [
         f"warning: sum/statement/{name}: is no picture; the page does not show it"
         for name in ("a.png", "b.svg", "f.gif")
     ]
 
 
 def test_a_sample_that_shows_an_output_which_is_not_accepted(tmp_path: Path) -> None:
-    shown = {**WHOLE, "data/sample/1.out": "0.5   YES\n"}
-    assert said(packages.write(tmp_path / "same", shown)) == []
-    (found,) = said(packages.write(tmp_path / "other", {**shown, "data/sample/1.out": "0.6 yes\n"}))
-    assert found.startswith("error: other/data/sample/1.out: is shown as an output, and is not accepted beside its")
+    files = {**WHOLE, "data/sample/1.out": "0.5   YES\n"}
+    assert findings(packages.write(tmp_path / "same", files)) == []
+    (line,) = findings(packages.write(tmp_path / "other", {**files, "data/sample/1.out": "0.6 yes\n"}))
+    assert line.startswith("error: other/data/sample/1.out: is shown as an output, and is not accepted beside its")
     tolerant = {"data/test_group.yaml": "output_validator_args: [float_tolerance, '1']\n"}
-    assert said(packages.write(tmp_path / "near", {**shown, "data/sample/1.out": "0.6 yes\n", **tolerant})) == []
+    assert findings(packages.write(tmp_path / "near", {**files, "data/sample/1.out": "0.6 yes\n", **tolerant})) == []
     own = {"output_validator/v.py": "import sys\nsys.exit(42)\n", "data/sample/1.out": "else\n"}
-    assert said(packages.write(tmp_path / "own", {**shown, **own})) == []
+    assert findings(packages.write(tmp_path / "own", {**files, **own})) == []
 
 
 def test_the_first_package_of_the_documentation_has_no_error(tmp_path: Path) -> None:
@@ -257,6 +257,6 @@ def test_the_first_package_of_the_documentation_has_no_error(tmp_path: Path) -> 
     block = page.partition("```sh\n")[2].partition("```")[0]
     making = [line for line in block.splitlines() if not line.startswith("judgectl ")]
     subprocess.run(["bash", "-e", "-c", "\n".join(making)], cwd=tmp_path, check=True, timeout=60)
-    done = CliRunner().invoke(app, ["problem", "check", str(tmp_path / "double")])
-    assert done.exit_code == 0, done.output
-    assert "double: 0 errors" in done.output
+    result = CliRunner().invoke(app, ["problem", "check", str(tmp_path / "double")])
+    assert result.exit_code == 0, result.output
+    assert "double: 0 errors" in result.output

@@ -26,7 +26,7 @@ def examples() -> ExampleSet:
 
 
 def package(examples: ExampleSet, name: str) -> Package:
-    return next(one for one in examples.packages if one.manifest.name == name)
+    return next(entry for entry in examples.packages if entry.manifest.name == name)
 
 
 VALIDATORS = sorted(EXAMPLES.glob("packages/*/output_validator*/**/*.py"))
@@ -42,43 +42,55 @@ def test_no_output_makes_a_validator_of_the_examples_fail(validator: Path, tmp_p
     @given(st.sampled_from(ODD) | st.binary(max_size=40))
     def judged(output: bytes) -> None:
         for locale in ("C", "C.UTF-8"):
-            done = subprocess.run(
+            process = subprocess.run(
                 [sys.executable, str(validator), tmp_path / "input", tmp_path / "answer", f"{tmp_path}/"],
                 input=output, env={"LC_ALL": locale}, capture_output=True, check=False,
             )  # fmt: skip
-            assert done.returncode in {42, 43}, done.stderr
+            assert process.returncode in {42, 43}, process.stderr
 
-    for one in ODD:
-        judged = example(one)(judged)
+    for odd in ODD:
+        judged = example(odd)(judged)
     judged()
 
 
 def test_every_language_and_every_verdict_occur(examples: ExampleSet):
-    assert {one.candidate.language for one in examples.examples} == {"c", "cpp", "java", "python3", "command"}
-    assert {one.candidate.description for one in examples.examples} == {"AC", "WA", "TLE", "RTE", "MLE", "OLE", "CE"}
-    accepted = {one.candidate.language for one in examples.examples if one.candidate.description == "AC"}
+    assert {entry.candidate.language for entry in examples.examples} == {"c", "cpp", "java", "python3", "command"}
+    assert {entry.candidate.description for entry in examples.examples} == {
+        "AC",
+        "WA",
+        "TLE",
+        "RTE",
+        "MLE",
+        "OLE",
+        "CE",
+    }
+    accepted = {entry.candidate.language for entry in examples.examples if entry.candidate.description == "AC"}
     assert accepted == {"c", "cpp", "java", "python3", "command"}
     assert 20 <= len(examples.examples) <= 32
-    assert len({one.file for one in examples.examples}) == len(examples.examples)
+    assert len({entry.file for entry in examples.examples}) == len(examples.examples)
 
 
 def test_they_are_small(examples: ExampleSet):
     files = [path for path in EXAMPLES.rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) < 400 * 1024
-    for one in examples.packages:
-        assert one.manifest.limits.cpu <= 2, "the demo waits for every time limit"
-        folder = "statement" if one.manifest.name == "average" else "problem_statement"
-        assert (EXAMPLES / "problems" / one.manifest.name / folder / "problem.en.md").is_file()
+    for package in examples.packages:
+        assert package.manifest.limits.cpu <= 2, "the demo waits for every time limit"
+        folder = "statement" if package.manifest.name == "average" else "problem_statement"
+        assert (EXAMPLES / "problems" / package.manifest.name / folder / "problem.en.md").is_file()
 
 
 def test_submissions_are_ready_to_be_sent(examples: ExampleSet):
-    for one in examples.examples:
-        made = one.submission
-        if one.problem:
-            assert made.problem == one.problem and made.language == one.candidate.language and made.source
-            assert made.filename == Path(one.file).name
+    for entry in examples.examples:
+        submission = entry.submission
+        if entry.problem:
+            assert (
+                submission.problem == entry.problem
+                and submission.language == entry.candidate.language
+                and submission.source
+            )
+            assert submission.filename == Path(entry.file).name
         else:
-            assert made.command and made.problem is None
+            assert submission.command and submission.problem is None
 
 
 def lines(data: bytes) -> list[str]:
@@ -94,7 +106,9 @@ def test_answers_of_hello(examples: ExampleSet):
 
 def test_answers_of_primes(examples: ExampleSet):
     primes = package(examples, "primes")
-    known = [number for number in range(2, 3000) if all(number % divisor for divisor in range(2, int(number**0.5) + 1))]
+    small_primes = [
+        number for number in range(2, 3000) if all(number % divisor for divisor in range(2, int(number**0.5) + 1))
+    ]
     checked = 0
     for test in primes.manifest.tests:
         count, *questions = map(int, primes.read(test.input).split())
@@ -102,7 +116,7 @@ def test_answers_of_primes(examples: ExampleSet):
         assert len(questions) == len(answers) == count
         for question, answer in zip(questions, answers, strict=True):
             if question < 3000:
-                assert answer == sum(prime <= question for prime in known)
+                assert answer == sum(prime <= question for prime in small_primes)
                 checked += 1
             if question == 2_000_000:
                 assert answer == 148_933
@@ -142,9 +156,9 @@ def test_a_submission_in_no_known_language(copy: Path):
 
 def test_a_submission_in_an_older_encoding_goes_byte_by_byte(copy: Path):
     (copy / "problems/hello/submissions/accepted/hello.c").write_bytes(b"/* \xe9 */")
-    one = next(one for one in load_examples(copy).examples if one.file.endswith("accepted/hello.c"))
-    assert one.submission.source is None
-    assert [(file.name, file.data) for file in one.submission.files] == [("hello.c", b"/* \xe9 */")]
+    entry = next(entry for entry in load_examples(copy).examples if entry.file.endswith("accepted/hello.c"))
+    assert entry.submission.source is None
+    assert [(file.name, file.data) for file in entry.submission.files] == [("hello.c", b"/* \xe9 */")]
 
 
 def test_a_folder_is_one_submission(copy: Path):
@@ -153,9 +167,13 @@ def test_a_folder_is_one_submission(copy: Path):
     (folder / "main.c").write_text('#include "sub/a.h"\nint main(){}')
     (folder / "sub/a.h").write_text("// a")
     (copy / "problems/hello/submissions/submissions.yaml").write_text("accepted/parts: {entrypoint: main.c}\n")
-    one = next(one for one in load_examples(copy).examples if one.file.endswith("accepted/parts"))
-    assert {file.name for file in one.submission.files} == {"main.c", "sub/a.h"}
-    assert (one.submission.language, one.submission.entry, one.submission.filename) == ("c", "main.c", "parts")
+    entry = next(entry for entry in load_examples(copy).examples if entry.file.endswith("accepted/parts"))
+    assert {file.name for file in entry.submission.files} == {"main.c", "sub/a.h"}
+    assert (entry.submission.language, entry.submission.entry, entry.submission.filename) == (
+        "c",
+        "main.c",
+        "parts",
+    )
 
 
 @pytest.mark.parametrize(

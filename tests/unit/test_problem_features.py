@@ -129,7 +129,7 @@ def test_an_example_has_each_feature() -> None:
 
 
 def test_every_format_version_and_dialect_has_one() -> None:
-    seen: set[str] = set()
+    covered: set[str] = set()
     for path in sorted(EXAMPLES.glob("*/*")):
         if path.parent.name == "commands":
             continue
@@ -137,12 +137,12 @@ def test_every_format_version_and_dialect_has_one() -> None:
         assert not checked.findings.errors, (path, checked.findings.errors)
         if checked.package is not None:
             manifest = checked.package.manifest
-            seen |= {manifest.origin, manifest.dialect, manifest.format} - {""}
+            covered |= {manifest.origin, manifest.dialect, manifest.format} - {""}
             checked.package.close()
         if checked.plan is not None:  # its tests are still to be made
-            seen.add(detect(checked.plan.tree) or "")
+            covered.add(detect(checked.plan.tree) or "")
             checked.plan.close()
-    assert seen >= {*FORMATS, *DIALECTS, *IMPORTERS}
+    assert covered >= {*FORMATS, *DIALECTS, *IMPORTERS}
 
 
 def test_each_example_has_a_right_and_a_wrong_submission() -> None:

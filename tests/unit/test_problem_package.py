@@ -107,13 +107,13 @@ def test_current(tmp_path: Path):
     assert [test.name for test in manifest.tests] == ["sample/1", "secret/a/1"]
 
 
-@pytest.mark.parametrize(("given", "kept"), [(b"validation_memory: 32", True), (b"validation_time: 5", False)])
-def test_memory_that_an_author_asks_for_is_no_default(tmp_path: Path, given: bytes, kept: bool):
-    yaml = CURRENT["problem.yaml"].replace(b"code: 10", given + b", compilation_memory: 512")
+@pytest.mark.parametrize(("limit", "own"), [(b"validation_memory: 32", True), (b"validation_time: 5", False)])
+def test_memory_that_an_author_asks_for_is_no_default(tmp_path: Path, limit: bytes, own: bool):
+    yaml = CURRENT["problem.yaml"].replace(b"code: 10", limit + b", compilation_memory: 512")
     manifest = read_package(folder(tmp_path, changed(CURRENT, {"problem.yaml": yaml}))).manifest
     assert manifest.compile_memory == 512 * 1024**2
-    assert manifest.validation.memory == (32 if kept else 2048) * 1024**2
-    assert manifest.validation_memory_is_default is not kept
+    assert manifest.validation.memory == (32 if own else 2048) * 1024**2
+    assert manifest.validation_memory_is_default is not own
     assert not manifest.memory_is_default
 
 
@@ -224,12 +224,12 @@ GROUP = b"accept_score: 10\ngrader_flags: min\n"
     ],
 )
 def test_domjudges_groups_need_no_settings_above_them(tmp_path: Path, places: list[str], counting: list[str]):
-    tests = {f"data/secret/{where}/1.{kind}": b"1\n" for where in ("a", "b/c") for kind in ("in", "ans")}
+    tests = {f"data/secret/{group}/1.{kind}": b"1\n" for group in ("a", "b/c") for kind in ("in", "ans")}
     data = {name: data for name, data in LEGACY.items() if "secret" not in name}
-    files = {f"data/{where}/testdata.yaml".replace("//", "/"): GROUP if where else b"" for where in places}
-    found = read_package(folder(tmp_path, changed(data, SCORING_THERE | tests | files))).manifest
-    assert found.dialect == "domjudge"
-    assert standing(found, {}).used_tests == counting
+    files = {f"data/{group}/testdata.yaml".replace("//", "/"): GROUP if group else b"" for group in places}
+    manifest = read_package(folder(tmp_path, changed(data, SCORING_THERE | tests | files))).manifest
+    assert manifest.dialect == "domjudge"
+    assert standing(manifest, {}).used_tests == counting
 
 
 def test_a_package_none_of_whose_tests_counts_is_refused(tmp_path: Path):
@@ -259,9 +259,9 @@ def test_what_tools_leave_behind_is_ignored(tmp_path: Path):
     }  # fmt: skip
     package = read_package(folder(tmp_path, changed(LEGACY, junk)))
     assert not [path for path in package.submissions if "pycache" in path]
-    found = package.manifest
+    manifest = package.manifest
     clean = read_package(folder(tmp_path / "clean", LEGACY)).manifest
-    assert found.model_copy(update={"package": clean.package}) == clean
+    assert manifest.model_copy(update={"package": clean.package}) == clean
 
 
 def test_links_inside_the_package_are_followed(tmp_path: Path):
@@ -302,13 +302,13 @@ def test_big_files_of_an_archive_wait_on_disk(tmp_path: Path, monkeypatch: pytes
         return list(tmp_path.glob("judge-package-*"))
 
     with read_package(path) as package:
-        held = package.blobs[package.manifest.tests[2].input]
-        assert isinstance(held, Path) and package.read(package.manifest.tests[2].input) == big
+        blob = package.blobs[package.manifest.tests[2].input]
+        assert isinstance(blob, Path) and package.read(package.manifest.tests[2].input) == big
         assert len(temporary()) == 1
-        held.write_bytes(b"changed")
+        blob.write_bytes(b"changed")
         with pytest.raises(PackageError, match="changed while the package was imported"):
             package.read(package.manifest.tests[2].input)
-        held.unlink()
+        blob.unlink()
         with pytest.raises(PackageError, match="cannot be read"):
             package.read(package.manifest.tests[2].input)
     assert temporary() == []
@@ -535,8 +535,8 @@ REFUSED: dict[str, tuple[Files, str]] = {
 @pytest.mark.parametrize("kind", list(REFUSED))
 def test_refused(tmp_path: Path, kind: str):
     files, sentence = REFUSED[kind]
-    said = refusal(folder(tmp_path, files))
-    assert sentence in said
+    message = refusal(folder(tmp_path, files))
+    assert sentence in message
     zipped = refusal(archive(tmp_path, files))
     assert sentence.replace("sum/", "").replace("sum:", "") in zipped.replace("sum.zip/", ""), (
         "an archive is no way around"
@@ -609,13 +609,13 @@ def test_an_unreadable_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 def test_a_file_that_changes_while_it_is_read(tmp_path: Path):
     root = folder(tmp_path, LEGACY)
     for data in (b"1", b"12345678"):
-        found = open_tree(root)
+        tree = open_tree(root)
         (root / "data/secret/1.in").write_bytes(data)
         with pytest.raises(PackageError, match="changed while it was read"):
-            list(found.chunks("data/secret/1.in"))
+            list(tree.chunks("data/secret/1.in"))
     (root / "data/secret/1.in").unlink()
     with pytest.raises(PackageError, match="cannot be read"):
-        list(found.chunks("data/secret/1.in"))
+        list(tree.chunks("data/secret/1.in"))
 
 
 @pytest.mark.parametrize(
@@ -723,8 +723,8 @@ def test_sizes_that_lie(tmp_path: Path, claimed: int):
     assert data[place : place + 4] == b"PK\x01\x02"
     data[place + 24 : place + 28] = struct.pack("<I", claimed)
     path.write_bytes(data)
-    said = refusal(path)
-    assert "data/secret/1.in: is damaged in the archive" in said or "is not as long as" in said
+    message = refusal(path)
+    assert "data/secret/1.in: is damaged in the archive" in message or "is not as long as" in message
 
 
 def test_damaged_content(tmp_path: Path):
@@ -758,12 +758,12 @@ def judged_or_refused(read: Callable[[], Package]) -> None:
     try:
         package = read()
     except PackageError as exc:
-        said = str(exc)
+        message = str(exc)
     else:
-        said = ""
+        message = ""
         assert package.manifest.tests
         package.close()
-    assert said.isprintable() and len(said) < 600
+    assert message.isprintable() and len(message) < 600
 
 
 @FUZZ
@@ -805,7 +805,7 @@ def test_any_damage_to_an_archive(tmp_path: Path, flips: list[tuple[int, int]], 
 
 
 @pytest.mark.parametrize(
-    ("said", "types", "kind"),
+    ("extra", "types", "kind"),
     [
         ("", ["pass-fail"], "pass-fail"),
         ("type: scoring\n", ["scoring"], "scoring"),
@@ -816,8 +816,8 @@ def test_any_damage_to_an_archive(tmp_path: Path, flips: list[tuple[int, int]], 
          "pass-fail, multi-pass"),
     ],
 )  # fmt: skip
-def test_what_type_and_validation_say_is_one_list(said, types, kind):
-    yaml = metadata.parse(metadata.ProblemYaml, f"name: X\n{said}".encode(), "problem.yaml")
+def test_what_type_and_validation_say_is_one_list(extra, types, kind):
+    yaml = metadata.parse(metadata.ProblemYaml, f"name: X\n{extra}".encode(), "problem.yaml")
     assert yaml.types == types
     manifest = ProblemManifest(name="x", tests=[], type=yaml.types)
     assert manifest.kind == kind
@@ -826,4 +826,4 @@ def test_what_type_and_validation_say_is_one_list(said, types, kind):
 
 def test_every_type_of_problem_is_documented():
     page = (Path(__file__).parents[2] / "docs/problems-format.md").read_text()
-    assert [one for one in ProblemType if f"`{one}`" not in page] == []
+    assert [kind for kind in ProblemType if f"`{kind}`" not in page] == []

@@ -44,32 +44,32 @@ class Judging:
 
     def submit(self, submission: m.Submission) -> m.Task:
         self.submitted.append(submission)
-        return self._task(f"{len(self.submitted):024}", done=False)
+        return self._task(f"{len(self.submitted):024}", ended=False)
 
     def get(self, task: str, **_: object) -> m.Task:
         self.looks[task] = self.looks.get(task, 0) + 1
-        return self._task(task, done=self.looks[task] > (1 if task.endswith("1") else 0))
+        return self._task(task, ended=self.looks[task] > (1 if task.endswith("1") else 0))
 
     def working(self) -> Sequence[object]:
         return []
 
-    def _task(self, name: str, *, done: bool) -> m.Task:
+    def _task(self, name: str, *, ended: bool) -> m.Task:
         task = m.Task(
-            id=name, submission=m.Submission(language="python3", source="x"), status="pending", done=done, created=""
+            id=name, submission=m.Submission(language="python3", source="x"), status="pending", done=ended, created=""
         )
-        if not done:
+        if not ended:
             return task
         judged = m.Result(cpu=0.5, tests=[m.TestResult(name="secret/1", verdict="AC")])
         return task.model_copy(update={"status": m.Status.SUCCESS, "verdict": m.Verdict.AC, "result": judged})
 
 
 def rows_of(trial: Trial) -> list[SubmissionRow]:
-    found = []
+    rows = []
     for name in ("accepted/a.py", "accepted/b.py"):
         candidate = Candidate(name, b"x", "python3", [next(rule for rule in CURRENT if rule.glob == "accepted")])
         submission = m.Submission(language="python3", source="x")
-        found.append(SubmissionRow(Example("p", candidate, submission), trial.hand_in(submission), 2.0))
-    return found
+        rows.append(SubmissionRow(Example("p", candidate, submission), trial.hand_in(submission), 2.0))
+    return rows
 
 
 @pytest.mark.parametrize(("terminal", "quiet"), [(True, False), (False, False), (True, True)])
@@ -78,27 +78,29 @@ def test_the_table_is_live_on_a_terminal(monkeypatch: pytest.MonkeyPatch, termin
     monkeypatch.setattr(show, "out", out)
     monkeypatch.setattr(show, "err", err)
     trial = Trial(Judging(), "p", "0" * 64)  # type: ignore[arg-type]
-    shown: list[int] = []
+    counts: list[int] = []
 
     def table(rows: Sequence[SubmissionRow]) -> object:
-        shown.append(sum(row.task.done for row in rows))
+        counts.append(sum(row.task.done for row in rows))
         return table_of(rows)
 
-    done = trial.follow(rows_of(trial), table, quiet=quiet)  # type: ignore[arg-type]
-    assert [row.task.verdict for row in done] == [m.Verdict.AC, m.Verdict.AC]
+    results = trial.follow(rows_of(trial), table, quiet=quiet)  # type: ignore[arg-type]
+    assert [row.task.verdict for row in results] == [m.Verdict.AC, m.Verdict.AC]
     if not terminal or quiet:
         assert said_on(out) == ""
         assert said_on(err).splitlines() == ([] if quiet else ["[1/2] AC accepted/b.py", "[2/2] AC accepted/a.py"])
         return
     # It is drawn when one has ended and when both have, and taken away in the end.
-    assert shown == [0, 1, 2]
+    assert counts == [0, 1, 2]
     assert said_on(err) == ""
     drawn = [ESCAPES.sub("", part) for part in said_on(out).split("submission     language")]
     assert [part.count("500 ms") for part in drawn if "accepted/a.py" in part][:2] == [1, 2]
     assert said_on(out).endswith("\x1b[2K")
 
 
-def told(monkeypatch: pytest.MonkeyPatch, terminal: bool, steps: Sequence[tuple[float, int]], total: int) -> list[str]:
+def upload_output(
+    monkeypatch: pytest.MonkeyPatch, terminal: bool, steps: Sequence[tuple[float, int]], total: int
+) -> list[str]:
     """What is told of an upload that has sent so many bytes more at these times."""
     now = [100.0]
     err = screen(terminal)
@@ -106,42 +108,42 @@ def told(monkeypatch: pytest.MonkeyPatch, terminal: bool, steps: Sequence[tuple[
         monkeypatch.setattr(err, "get_time", lambda: now[0])
     monkeypatch.setattr(show, "err", err)
     monkeypatch.setattr(clock, "monotonic", lambda: now[0])
-    with uploading._telling(total, quiet=False) as sent:
+    with uploading._telling(total, quiet=False) as count_sent:
         for at, count in steps:
             now[0] = 100.0 + at
-            sent(count)
-            refresh(sent)
+            count_sent(count)
+            refresh(count_sent)
     return [line.strip() for line in re.split(r"[\r\n]", ESCAPES.sub("", said_on(err))) if line.strip()]
 
 
-def refresh(sent: Callable[[int], None]) -> None:
+def refresh(count_sent: Callable[[int], None]) -> None:
     """Draw a bar anew, which it does by itself a few times a second."""
-    for cell in getattr(sent, "__closure__", None) or ():
+    for cell in getattr(count_sent, "__closure__", None) or ():
         if hasattr(cell.cell_contents, "refresh"):
             cell.cell_contents.refresh()
 
 
 def test_an_upload_tells_bytes_speed_and_time_left_in_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     steps = [(1, 10 * MIB), (4.9, 10 * MIB), (5, 5 * MIB), (9, 5 * MIB), (10, 20 * MIB)]
-    assert told(monkeypatch, False, steps, 100 * MIB) == [
+    assert upload_output(monkeypatch, False, steps, 100 * MIB) == [
         "uploaded 25 MiB of 100 MiB, 5 MiB/s, 15 s left",
         "uploaded 50 MiB of 100 MiB, 5 MiB/s, 10 s left",
     ]
 
 
 def test_an_upload_tells_bytes_speed_and_time_left_in_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = told(monkeypatch, True, [(float(second), 5 * MIB) for second in range(1, 11)], 100 * MIB)
+    lines = upload_output(monkeypatch, True, [(float(second), 5 * MIB) for second in range(1, 11)], 100 * MIB)
     assert lines[-1].startswith("uploading")
     assert "50.0/100.0 MiB" in lines[-1]
     assert re.search(r"5\.\d MB/s 0:00:(10|09)", lines[-1]), lines
 
 
 def test_nothing_is_told_of_no_bytes_and_to_programs(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert told(monkeypatch, False, [(60, 0)], 0) == []
+    assert upload_output(monkeypatch, False, [(60, 0)], 0) == []
     err = screen(terminal=False)
     monkeypatch.setattr(show, "err", err)
-    with uploading._telling(MIB, quiet=True) as sent:
-        sent(MIB)
+    with uploading._telling(MIB, quiet=True) as count_sent:
+        count_sent(MIB)
     assert said_on(err) == ""
 
 
@@ -151,4 +153,6 @@ def test_what_is_handed_in_to_infer_is_low_and_whole() -> None:
     package = type("Package", (), {"manifest": ProblemManifest(name="p", tests=[])})()
     trial = Trial.of(api, package.manifest)  # type: ignore[arg-type]
     inferring.hand_in(package, trial, [candidate], Present(frozenset({"python3"}), any=True))  # type: ignore[arg-type]
-    assert [(one.priority, one.mode, one.problem_hash) for one in api.submitted] == [("low", "full", "0" * 64)]
+    assert [(submission.priority, submission.mode, submission.problem_hash) for submission in api.submitted] == [
+        ("low", "full", "0" * 64)
+    ]

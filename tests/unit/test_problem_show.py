@@ -25,9 +25,9 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
     ],
 )
 def test_what_decides_is_shown(package: str, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with read_package(EXAMPLES / package) as found:
-        manifest = found.manifest
+    with read_package(EXAMPLES / package) as content:
+        manifest = content.manifest
     info = ProblemInfo(name=manifest.name, hash="0" * 64, tests=len(manifest.tests), limits=manifest.limits)
     print_problem(info, manifest)
-    said = " ".join(capsys.readouterr().out.split())
-    assert [one for one in words if " ".join(one.split()) not in said] == []
+    output = " ".join(capsys.readouterr().out.split())
+    assert [word for word in words if " ".join(word.split()) not in output] == []

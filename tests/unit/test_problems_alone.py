@@ -19,20 +19,20 @@ EXCEPTION = PROBLEMS / "importers/dmoj/tests.py"
 
 def starts(path: Path) -> set[str]:
     """What a module imports, or calls, to start processes, and to read strangers' programs by itself."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            found |= {one.name for one in node.names}
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            found |= {node.module or "", *(f"{node.module}.{one.name}" for one in node.names)}
+            names |= {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            found.add(f"{node.value.id}.{node.attr}")
-    of_os = {one for one in found if one.startswith(tuple(f"os.{name}" for name in OF_OS))}
-    reads = found & {"ast.parse", "ast.literal_eval"}
-    return {one for one in found if one in STARTERS or one.partition(".")[0] in STARTERS} | of_os | reads
+            names.add(f"{node.value.id}.{node.attr}")
+    of_os = {word for word in names if word.startswith(tuple(f"os.{name}" for name in OF_OS))}
+    reads = names & {"ast.parse", "ast.literal_eval"}
+    return {word for word in names if word in STARTERS or word.partition(".")[0] in STARTERS} | of_os | reads
 
 
 def test_no_module_of_problems_starts_a_process() -> None:
-    found = {path: starts(path) for path in PROBLEMS.rglob("*.py")}
+    modules = {path: starts(path) for path in PROBLEMS.rglob("*.py")}
     allowed = {EXCEPTION: {"subprocess", "subprocess.run", "subprocess.TimeoutExpired"}}
-    assert {path: names for path, names in found.items() if names} == allowed
+    assert {path: names for path, names in modules.items() if names} == allowed

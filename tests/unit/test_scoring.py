@@ -31,9 +31,9 @@ AC, WA, TLE, RTE, JE = (
 )
 
 
-def manifest(*names: str, **more: object) -> ProblemManifest:
+def manifest(*names: str, **fields: object) -> ProblemManifest:
     tests = [ProblemTest(name=name, input=SHA, answer=SHA, sample=name.startswith("sample")) for name in names]
-    return ProblemManifest(name="p", tests=tests, **more)
+    return ProblemManifest(name="p", tests=tests, **fields)
 
 
 # --- pass-fail ---------------------------------------------------------------------------------------------------
@@ -44,13 +44,13 @@ RESULTS = st.dictionaries(st.sampled_from(NAMES), st.sampled_from([AC, WA, TLE, 
 
 @given(RESULTS)
 def test_the_first_failing_test_decides_whatever_else_was_run(results):
-    found = standing(NAMES, results)
-    assert found == standing(manifest(*NAMES), results)
+    result = standing(NAMES, results)
+    assert result == standing(manifest(*NAMES), results)
     first = next((name for name in NAMES if name in results and results[name] is not AC), None)
     before = NAMES[: NAMES.index(first)] if first else NAMES
-    assert found.missing == [name for name in before if name not in results]
-    assert found.failed == first
-    assert found.verdict == (results[first].verdict if first else Verdict.AC)
+    assert result.missing == [name for name in before if name not in results]
+    assert result.failed == first
+    assert result.verdict == (results[first].verdict if first else Verdict.AC)
 
 
 def test_nothing_to_run():
@@ -88,10 +88,10 @@ GOOD = dict.fromkeys(ALL, AC)
     ],
 )  # fmt: skip
 def test_groups(changes, score, verdict, failed):
-    found = standing(SCORED, {**GOOD, **changes})
-    assert (found.score, found.verdict, found.failed, found.missing) == (score, verdict, failed, [])
-    assert [group.name for group in found.groups][-1] == "secret"
-    assert found.groups[-1].score == score
+    result = standing(SCORED, {**GOOD, **changes})
+    assert (result.score, result.verdict, result.failed, result.missing) == (score, verdict, failed, [])
+    assert [group.name for group in result.groups][-1] == "secret"
+    assert result.groups[-1].score == score
 
 
 @pytest.mark.parametrize("rule", ["sum", "min"])
@@ -103,7 +103,9 @@ def test_groups(changes, score, verdict, failed):
     ],
 )
 def test_a_required_group_passes_with_a_part_of_its_points(changes, score, rule):
-    groups = [one.model_copy(update={"aggregation": rule}) if one.name == "secret/a" else one for one in SCORED.groups]
+    groups = [
+        group.model_copy(update={"aggregation": rule}) if group.name == "secret/a" else group for group in SCORED.groups
+    ]
     assert standing(SCORED.model_copy(update={"groups": groups}), {**GOOD, **changes}).score == score[rule]
 
 
@@ -118,9 +120,9 @@ def test_a_required_group_passes_with_a_part_of_its_points(changes, score, rule)
     ],
 )
 def test_the_problems_own_faults(changes, words):
-    found = standing(SCORED, {**GOOD, **changes})
-    assert (found.verdict, found.score, found.missing) == (Verdict.JE, None, [])
-    assert words in found.error
+    result = standing(SCORED, {**GOOD, **changes})
+    assert (result.verdict, result.score, result.missing) == (Verdict.JE, None, [])
+    assert words in result.error
 
 
 def test_an_unbounded_group_needs_scores():
@@ -151,11 +153,11 @@ def test_a_group_ends_where_its_score_is_decided():
 @given(st.dictionaries(st.sampled_from(ALL), st.sampled_from([AC, WA, TLE, RTE])))
 def test_what_is_missing_shrinks_and_ends(results):
     """Running what is missing, in any way, comes to the end that running everything comes to."""
-    whole = {name: results.get(name, WA) for name in ALL}
-    known: dict[str, Judged] = {}
-    while missing := standing(SCORED, known).missing:
-        known[missing[-1]] = whole[missing[-1]]
-    first, every = standing(SCORED, known), standing(SCORED, whole)
+    everything = {name: results.get(name, WA) for name in ALL}
+    judged: dict[str, Judged] = {}
+    while missing := standing(SCORED, judged).missing:
+        judged[missing[-1]] = everything[missing[-1]]
+    first, every = standing(SCORED, judged), standing(SCORED, everything)
     assert (first.verdict, first.failed, first.score, first.groups) == (
         every.verdict, every.failed, every.score, every.groups,
     )  # fmt: skip
@@ -189,14 +191,14 @@ LEGACY_GOOD = {test.name: AC for test in LEGACY.tests}
     ],
 )
 def test_the_legacy_grader(changes, verdict, score, failed):
-    found = standing(LEGACY, {**LEGACY_GOOD, **changes})
-    assert (found.verdict, found.score, found.failed, found.missing) == (verdict, score, failed, [])
+    result = standing(LEGACY, {**LEGACY_GOOD, **changes})
+    assert (result.verdict, result.score, result.failed, result.missing) == (verdict, score, failed, [])
 
 
 def test_legacy_ranges_are_kept():
-    found = standing(LEGACY, {**LEGACY_GOOD, "secret/g2/1": Judged(Verdict.AC, score=61)})
-    assert found.verdict is Verdict.JE
-    assert "secret/g2: the score 61 is outside the group's range 0 60" in found.error
+    result = standing(LEGACY, {**LEGACY_GOOD, "secret/g2/1": Judged(Verdict.AC, score=61)})
+    assert result.verdict is Verdict.JE
+    assert "secret/g2: the score 61 is outside the group's range 0 60" in result.error
 
 
 @pytest.mark.parametrize(
@@ -220,9 +222,9 @@ def test_modes_of_the_legacy_grader(grader, results, verdict, score):
         "secret/1", "secret/2", type=[ProblemType.SCORING],
         graders=[LegacyGroup(name=""), LegacyGroup(name="secret", **grader)],
     )  # fmt: skip
-    found = standing(problem, dict(zip(["secret/1", "secret/2"], results, strict=True)))
-    assert found.groups[0].name == "secret"
-    assert (found.groups[0].verdict, found.groups[0].score) == (verdict, score)
+    result = standing(problem, dict(zip(["secret/1", "secret/2"], results, strict=True)))
+    assert result.groups[0].name == "secret"
+    assert (result.groups[0].verdict, result.groups[0].score) == (verdict, score)
 
 
 def test_folders_inherit_the_closest_settings():
@@ -243,23 +245,23 @@ POINTS = st.one_of(
 )
 
 
-def of_many(count: int, **more: object) -> ProblemManifest:
-    return manifest(*(f"secret/{number}" for number in range(count)), type=[ProblemType.SCORING], **more)
+def of_many(count: int, **fields: object) -> ProblemManifest:
+    return manifest(*(f"secret/{number}" for number in range(count)), type=[ProblemType.SCORING], **fields)
 
 
-def current(count: int, most: float, groups: int) -> ProblemManifest:
+def current(count: int, maximum: float, groups: int) -> ProblemManifest:
     """`count` tests in each of several groups of `secret`, which share its points; or no groups."""
     if not groups:
-        return of_many(count, groups=[TestGroup(name="secret", max_score=most, aggregation="sum")])
+        return of_many(count, groups=[TestGroup(name="secret", max_score=maximum, aggregation="sum")])
     silent = [TestGroup(name=f"secret/{number}", aggregation="sum") for number in range(groups)]
-    secret = TestGroup(name="secret", max_score=most, aggregation="sum")
+    secret = TestGroup(name="secret", max_score=maximum, aggregation="sum")
     names = [f"secret/{group}/{number}" for group in range(groups) for number in range(count)]
     return manifest(*names, type=[ProblemType.SCORING], groups=shared([secret, *silent], lambda name: name))
 
 
-def legacy(count: int, most: float) -> ProblemManifest:
+def legacy(count: int, maximum: float) -> ProblemManifest:
     root = LegacyGroup(
-        name="", accept_score=most / count, low=0, high=most, on_reject="continue", verdict="first_error"
+        name="", accept_score=maximum / count, low=0, high=maximum, on_reject="continue", verdict="first_error"
     )
     return of_many(count, graders=[root])
 
@@ -270,60 +272,60 @@ def legacy(count: int, most: float) -> ProblemManifest:
 @example(7, 1e9, 0)
 @example(1999, 1e9, 0)
 @given(st.integers(1, 2000), POINTS, st.integers(0, 20))
-def test_right_submissions_have_the_maximum_whatever_it_is_and_however_many_tests_share_it(count, most, groups):
-    for problem in (current(max(1, count // max(1, groups)), most, groups), legacy(count, most)):
+def test_right_submissions_have_the_maximum_whatever_it_is_and_however_many_tests_share_it(count, maximum, groups):
+    for problem in (current(max(1, count // max(1, groups)), maximum, groups), legacy(count, maximum)):
         results = {test.name: AC for test in problem.tests}
-        found = standing(problem, results)
-        assert (found.verdict, found.error, found.score) == (Verdict.AC, "", most)
-        assert all(group.score == group.max_score for group in found.groups)
+        result = standing(problem, results)
+        assert (result.verdict, result.error, result.score) == (Verdict.AC, "", maximum)
+        assert all(group.score == group.max_score for group in result.groups)
 
 
 @settings(max_examples=60, deadline=None)
 @example(49, 1e6)
 @given(st.integers(1, 300), POINTS)
-def test_validators_may_give_every_test_its_maximum_as_they_compute_it(count, most):
-    problem = current(count, most, 0)
-    results = {test.name: Judged(Verdict.AC, score=most / count) for test in problem.tests}
-    found = standing(problem, results)
-    assert (found.verdict, found.error, found.score) == (Verdict.AC, "", most)
+def test_validators_may_give_every_test_its_maximum_as_they_compute_it(count, maximum):
+    problem = current(count, maximum, 0)
+    results = {test.name: Judged(Verdict.AC, score=maximum / count) for test in problem.tests}
+    result = standing(problem, results)
+    assert (result.verdict, result.error, result.score) == (Verdict.AC, "", maximum)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 200), POINTS, st.data())
-def test_one_more_test_that_passes_never_costs_points(count, most, data):
-    problem = current(count, most, 0)
+def test_one_more_test_that_passes_never_costs_points(count, maximum, data):
+    problem = current(count, maximum, 0)
     passed = data.draw(st.integers(0, count - 1))
     names = [test.name for test in problem.tests]
     scores = [
-        standing(problem, {name: AC if index < many else WA for index, name in enumerate(names)}).score
-        for many in (passed, passed + 1)
+        standing(problem, {name: AC if index < limit else WA for index, name in enumerate(names)}).score
+        for limit in (passed, passed + 1)
     ]
-    assert scores[0] <= scores[1] <= most
+    assert scores[0] <= scores[1] <= maximum
 
 
 @pytest.mark.parametrize(
-    ("most", "score"), [(1_000_000, 1_000_000.5), (1e6, 1e6 + 1e-6), (100, 100.0000001), (1e9, 1e9 + 1)]
+    ("maximum", "score"), [(1_000_000, 1_000_000.5), (1e6, 1e6 + 1e-6), (100, 100.0000001), (1e9, 1e9 + 1)]
 )
-def test_a_score_above_the_maximum_is_named_so_that_it_differs_from_it(most, score):
-    problem = of_many(1, groups=[TestGroup(name="secret", max_score=most, aggregation="sum")])
-    found = standing(problem, {"secret/0": Judged(Verdict.AC, score=score)})
-    assert found.verdict is Verdict.JE
-    numbers = re.findall(r"[0-9.e+]*[0-9]", found.error.partition(": ")[2])
+def test_a_score_above_the_maximum_is_named_so_that_it_differs_from_it(maximum, score):
+    problem = of_many(1, groups=[TestGroup(name="secret", max_score=maximum, aggregation="sum")])
+    result = standing(problem, {"secret/0": Judged(Verdict.AC, score=score)})
+    assert result.verdict is Verdict.JE
+    numbers = re.findall(r"[0-9.e+]*[0-9]", result.error.partition(": ")[2])
     assert len(set(numbers)) == len(numbers) == 2
-    ranged = of_many(1, graders=[LegacyGroup(name="", low=0, high=most)])
-    found = standing(ranged, {"secret/0": Judged(Verdict.AC, score=score)})
-    assert found.verdict is Verdict.JE
-    numbers = re.findall(r"[0-9.e+]*[0-9]", found.error.partition(": ")[2])
+    ranged = of_many(1, graders=[LegacyGroup(name="", low=0, high=maximum)])
+    result = standing(ranged, {"secret/0": Judged(Verdict.AC, score=score)})
+    assert result.verdict is Verdict.JE
+    numbers = re.findall(r"[0-9.e+]*[0-9]", result.error.partition(": ")[2])
     assert len(set(numbers)) == len(numbers) == 3
 
 
 @pytest.mark.parametrize("rule", ["sum", "min", "mul"])
 @pytest.mark.parametrize(("count", "points"), [(49, 1e6), (7, 1e9), (3, 33.33), (3, 0.1)])
 def test_subtasks_add_up_to_their_points(rule, count, points):
-    each = points / count
+    share = points / count
     problem = of_many(count)
-    subtasks = [Subtask(name=f"{n}", rule=rule, points=each, tests=[f"secret/{n}"]) for n in range(count)]
+    subtasks = [Subtask(name=f"{n}", rule=rule, points=share, tests=[f"secret/{n}"]) for n in range(count)]
     problem = problem.model_copy(update={"task": IoiTask(subtasks=subtasks)})
-    found = standing(problem, {test.name: AC for test in problem.tests})
-    assert found.score == pytest.approx(points, rel=1e-15, abs=1e-9)
-    assert all(group.score == group.max_score for group in found.groups)
+    result = standing(problem, {test.name: AC for test in problem.tests})
+    assert result.score == pytest.approx(points, rel=1e-15, abs=1e-9)
+    assert all(group.score == group.max_score for group in result.groups)

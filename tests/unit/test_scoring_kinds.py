@@ -29,9 +29,9 @@ AC, WA, TLE = Judged(Verdict.AC), Judged(Verdict.WA), Judged(Verdict.TLE)
 SCORING = [ProblemType.SCORING]
 
 
-def manifest(*names: str, **more: object) -> ProblemManifest:
+def manifest(*names: str, **fields: object) -> ProblemManifest:
     tests = [ProblemTest(name=name, input=SHA, answer=SHA, sample=name.startswith("sample")) for name in names]
-    return ProblemManifest(name="p", tests=tests, **more)
+    return ProblemManifest(name="p", tests=tests, **fields)
 
 
 # --- static validation -------------------------------------------------------------------------------------------
@@ -48,16 +48,16 @@ def test_a_static_test_comes_first_in_its_group():
 
 
 def test_a_static_test_of_a_sample_less_problem_comes_first():
-    found = judging_order(manifest("secret/1", static_tests=[StaticTest(group="sample")]))
-    assert found == ["sample/(static)", "secret/1"]
+    order = judging_order(manifest("secret/1", static_tests=[StaticTest(group="sample")]))
+    assert order == ["sample/(static)", "secret/1"]
 
 
 def test_in_a_pass_fail_problem_it_decides_like_any_other():
     problem = manifest(*NAMES, static_tests=[StaticTest(group="secret")])
     results = dict.fromkeys(judging_order(problem), AC)
     assert standing(problem, results).verdict is Verdict.AC
-    found = standing(problem, {**results, "secret/(static)": WA})
-    assert (found.verdict, found.failed, found.used_tests) == (
+    result = standing(problem, {**results, "secret/(static)": WA})
+    assert (result.verdict, result.failed, result.used_tests) == (
         Verdict.WA, "secret/(static)", ["sample/1", "secret/(static)"],
     )  # fmt: skip
 
@@ -92,17 +92,17 @@ def scored(aggregation: str = "sum", score: float | None = 10, *, own: str = "se
     ],
 )
 def test_scores_with_a_static_test(problem, changes, total, group):
-    found = standing(problem, {**dict.fromkeys(judging_order(problem), AC), **changes})
-    assert (found.error, found.missing) == ("", [])
-    assert (found.score, next(one.score for one in found.groups if one.name == "secret/a")) == (total, group)
+    result = standing(problem, {**dict.fromkeys(judging_order(problem), AC), **changes})
+    assert (result.error, result.missing) == ("", [])
+    assert (result.score, next(group.score for group in result.groups if group.name == "secret/a")) == (total, group)
 
 
 def test_a_static_score_above_its_maximum_is_the_problems_fault():
     problem = scored()
     results = {**dict.fromkeys(judging_order(problem), AC), "secret/a/(static)": Judged(Verdict.AC, score=11)}
-    found = standing(problem, results)
-    assert found.verdict is Verdict.JE
-    assert "gives 11 where 10 is the maximum" in found.error
+    result = standing(problem, results)
+    assert result.verdict is Verdict.JE
+    assert "gives 11 where 10 is the maximum" in result.error
 
 
 # --- the package's own grader ------------------------------------------------------------------------------------
@@ -135,36 +135,38 @@ class Asked:
 
 
 def test_a_grader_is_asked_folder_by_folder_from_below():
-    asked = Asked()
+    grader = Asked()
     results = {**dict.fromkeys(judging_order(GRADED), AC), "secret/a/2": TLE, "secret/b/1": Judged(Verdict.AC, 9)}
-    found = standing(GRADED, results, asked)
-    assert asked.questions == [
+    result = standing(GRADED, results, grader)
+    assert grader.questions == [
         ("a", [("AC", 5), ("TLE", 1)]), ("secret", [("AC", 6), ("AC", 9)]), ("root", [("AC", 0), ("AC", 15)]),
     ]  # fmt: skip
-    assert (found.verdict, found.score, found.failed) == (Verdict.AC, 15, None)
+    assert (result.verdict, result.score, result.failed) == (Verdict.AC, 15, None)
 
 
 def test_a_grader_is_asked_only_when_all_is_there():
-    asked = Asked()
-    assert standing(GRADED, {"sample/1": AC, "secret/a/1": AC}, asked).missing == ["secret/a/2", "secret/b/1"]
-    assert asked.questions == []
+    grader = Asked()
+    assert standing(GRADED, {"sample/1": AC, "secret/a/1": AC}, grader).missing == ["secret/a/2", "secret/b/1"]
+    assert grader.questions == []
 
 
 def test_what_a_grader_rejects_names_the_test():
-    found = standing(GRADED, {**dict.fromkeys(judging_order(GRADED), WA), "sample/1": AC}, lambda *_: (Verdict.WA, 3.0))
-    assert (found.verdict, found.failed, found.score) == (Verdict.WA, "secret/a/1", 0)
+    result = standing(
+        GRADED, {**dict.fromkeys(judging_order(GRADED), WA), "sample/1": AC}, lambda *_: (Verdict.WA, 3.0)
+    )
+    assert (result.verdict, result.failed, result.score) == (Verdict.WA, "secret/a/1", 0)
 
 
-@pytest.mark.parametrize("said", [PackageError("said 'x'"), None])
-def test_a_grader_that_fails_is_the_judges_error(said):
+@pytest.mark.parametrize("error", [PackageError("said 'x'"), None])
+def test_a_grader_that_fails_is_the_judges_error(error):
     def grade(*_: object) -> tuple[Verdict, float]:
-        if said is not None:
-            raise said
+        if error is not None:
+            raise error
         return Verdict.JE, 0.0
 
-    found = standing(GRADED, dict.fromkeys(judging_order(GRADED), AC), grade)
-    assert (found.verdict, found.missing) == (Verdict.JE, [])
-    assert found.error.startswith("secret/a: ")
+    result = standing(GRADED, dict.fromkeys(judging_order(GRADED), AC), grade)
+    assert (result.verdict, result.missing) == (Verdict.JE, [])
+    assert result.error.startswith("secret/a: ")
 
 
 def test_without_its_grader_a_problem_has_no_verdict():
@@ -176,15 +178,15 @@ def test_lazy_and_full_judging_ask_a_grader_to_the_same_end(verdicts, strict):
     graders = [group.model_copy(update={"on_reject": "break"}) if strict else group for group in GRADED.graders]
     problem = GRADED.model_copy(update={"graders": graders})
     names = judging_order(problem)
-    whole = dict(zip(names, verdicts, strict=True))
+    everything = dict(zip(names, verdicts, strict=True))
     ends = []
     for full in (False, True):
         schedule = Schedule(problem, names, full=full, grade=Asked())
         while not schedule.over:
-            schedule.note(schedule.first, whole[schedule.first])
-            schedule.count(whole[schedule.first])
+            schedule.note(schedule.first, everything[schedule.first])
+            schedule.count(everything[schedule.first])
         ends.append(schedule.stand)
-    assert ends[0] == ends[1] == standing(problem, whole, Asked())
+    assert ends[0] == ends[1] == standing(problem, everything, Asked())
 
 
 # --- dialects ----------------------------------------------------------------------------------------------------
@@ -197,13 +199,13 @@ def read(dialect: str, *graders: LegacyGroup) -> ProblemManifest:
 
 
 def groups(*, sample: bool, root: dict[str, object] | None = None) -> list[LegacyGroup]:
-    found = [
+    graders = [
         LegacyGroup(name="", on_reject="continue", **(root or {})),
         LegacyGroup(name="secret", on_reject="continue"),
         LegacyGroup(name="secret/a", accept_score=30, own_score=True),
         LegacyGroup(name="secret/b", accept_score=70, own_score=True),
     ]
-    return [*found, LegacyGroup(name="sample", accept_score=5, own_score=True)] if sample else found
+    return [*graders, LegacyGroup(name="sample", accept_score=5, own_score=True)] if sample else graders
 
 
 @pytest.mark.parametrize(
@@ -222,21 +224,21 @@ def groups(*, sample: bool, root: dict[str, object] | None = None) -> list[Legac
 )
 def test_a_group_has_its_own_score_or_that_of_its_tests(dialect, sample, root, changes, score):
     problem = read(dialect, *groups(sample=sample, root=root))
-    found = standing(problem, {**dict.fromkeys(LEGACY, AC), **changes})
-    assert (found.score, found.error, found.missing) == (score, "", [])
+    result = standing(problem, {**dict.fromkeys(LEGACY, AC), **changes})
+    assert (result.score, result.error, result.missing) == (score, "", [])
 
 
 def test_domjudge_has_the_first_failing_test_of_its_groups():
     problem = read("domjudge", *groups(sample=False))
-    found = standing(problem, {**dict.fromkeys(LEGACY, AC), "sample/1": TLE, "secret/b/1": WA})
-    assert (found.verdict, found.failed, found.score) == (Verdict.WA, "secret/b/1", 30)
+    result = standing(problem, {**dict.fromkeys(LEGACY, AC), "sample/1": TLE, "secret/b/1": WA})
+    assert (result.verdict, result.failed, result.score) == (Verdict.WA, "secret/b/1", 30)
 
 
 def test_nothing_is_accepted_where_no_test_counts():
     """Tests in folders that are no groups; also where a package was stored by an earlier release."""
-    found = standing(read("domjudge", LegacyGroup(name="")), {})
-    assert (found.verdict, found.score, found.missing) == (Verdict.JE, None, [])
-    assert "by its groups no test counts" in found.error
+    result = standing(read("domjudge", LegacyGroup(name="")), {})
+    assert (result.verdict, result.score, result.missing) == (Verdict.JE, None, [])
+    assert "by its groups no test counts" in result.error
 
 
 def test_domjudge_adds_the_validators_scores_where_a_group_has_none():
@@ -278,11 +280,11 @@ def test_lazy_judging_comes_to_the_same_end(results, dialect, sample, own, mode)
         for group in groups(sample=sample)
     ]
     problem = read(dialect, *graders)
-    whole = {name: results.get(name, WA) for name in LEGACY}
-    known: dict[str, Judged] = {}
-    while missing := standing(problem, known).missing:
-        known[missing[-1]] = whole[missing[-1]]
-    lazy, full = standing(problem, known), standing(problem, whole)
+    everything = {name: results.get(name, WA) for name in LEGACY}
+    judged: dict[str, Judged] = {}
+    while missing := standing(problem, judged).missing:
+        judged[missing[-1]] = everything[missing[-1]]
+    lazy, full = standing(problem, judged), standing(problem, everything)
     assert (lazy.verdict, lazy.score, lazy.groups, lazy.failed) == (full.verdict, full.score, full.groups, full.failed)
 
 

@@ -40,7 +40,7 @@ class Balance(HTMLParser):
             assert self.open and self.open.pop() == tag
 
 
-def made(text, kind="html", title="Title"):
+def html_of(text, kind="html", title="Title"):
     return "".join(render(StatementText(kind=kind, text=text, title=title)).pieces)
 
 
@@ -54,12 +54,12 @@ def made(text, kind="html", title="Title"):
     ],
 )
 def test_a_heading_goes_as_a_whole_or_stays(text):
-    Balance(made(text))
-    assert "<img" not in made(text).replace('title="', "").split('">')[0] or "<h2" in made(text)
+    Balance(html_of(text))
+    assert "<img" not in html_of(text).replace('title="', "").split('">')[0] or "<h2" in html_of(text)
 
 
 def test_a_heading_with_inner_marks_still_goes():
-    assert made('<h1 id="a"><b>Ti</b>tle</h1><p>x</p>') == "<p>x</p>"
+    assert html_of('<h1 id="a"><b>Ti</b>tle</h1><p>x</p>') == "<p>x</p>"
 
 
 PIECES = ["<h1>", "<h2>", "</h1>", "</h2>", "Title", "<div>", "</div>", "<section>", "<span>", "</span>", "<p>", "<b>",
@@ -69,12 +69,12 @@ PIECES = ["<h1>", "<h2>", "</h1>", "</h2>", "Title", "<div>", "</div>", "<sectio
 
 @given(st.lists(st.sampled_from(PIECES), max_size=14))
 def test_tags_balance_whatever_the_html(pieces):
-    Balance(made("".join(pieces)))
+    Balance(html_of("".join(pieces)))
 
 
 def test_formulas_count_as_elements():
     with pytest.raises(PackageError, match="more than 30000 elements"):
-        made(f"${'a' * 4900}$ " * 8, "md")
+        html_of(f"${'a' * 4900}$ " * 8, "md")
 
 
 @pytest.mark.parametrize(
@@ -99,8 +99,8 @@ def test_lengths_of_honest_formulas_stay():
         '<math><mspace width="-0.1667em"/><mspace width="2em"/><mpadded width="50%"/>'
         '<mfrac linethickness="0"><mi>a</mi><mi>b</mi></mfrac><mo lspace="0em" rspace="0.2778em">+</mo></math>'
     )
-    for kept in ("-0.1667em", "2em", "50%", 'linethickness="0"', 'lspace="0em"', "0.2778em"):
-        assert kept in built
+    for length in ("-0.1667em", "2em", "50%", 'linethickness="0"', 'lspace="0em"', "0.2778em"):
+        assert length in built
 
 
 # --- the program that renders them ----------------------------------------------------------------------------------
@@ -165,10 +165,10 @@ def mask_nest(refer, *, levels=12, wide=10):
 def is_refused_or_plain(inside):
     """Whether a picture is refused, for what it draws or refers to, or has no reference left."""
     try:
-        made = harmless_svg(SVG.format(inside).encode())
+        output = harmless_svg(SVG.format(inside).encode())
     except PackageError as exc:
         return "100000" in str(exc) or "style sheet" in str(exc)
-    return b"url" not in made.lower()
+    return b"url" not in output.lower()
 
 
 @pytest.mark.parametrize("name", MASKS)
@@ -217,8 +217,8 @@ def test_references_in_attributes_are_counted(name, refer):
      'style="mask:url(#%6d{n})"', 'href="#%6d{n}"', 'href="#m {n}"', 'href="#m{n}&#10;"'],
 )  # fmt: skip
 def test_references_by_names_that_would_be_decoded_are_taken_out(refer):
-    made = harmless_svg(SVG.format(mask_nest(lambda n: refer.format(n=n))).encode())
-    assert b"%6d" not in made and b"url(" not in made and b"href=" not in made
+    output = harmless_svg(SVG.format(mask_nest(lambda n: refer.format(n=n))).encode())
+    assert b"%6d" not in output and b"url(" not in output and b"href=" not in output
 
 
 MARK = '<marker id="m">' + '<path d="M0 0"/>' * 99 + "</marker>"
@@ -261,9 +261,11 @@ def test_an_svg_s_sheet_that_a_browser_searches_for_long_is_refused(sheet):
         harmless_svg(SVG.format(f"<style>{sheet}</style>{'<rect/>' * 1000}").encode())
 
 
-@pytest.mark.parametrize("how", ['style="filter:blur(9px)"', 'filter="blur(9px) url(#f)"', 'style="filter:Blur (9px)"'])
-def test_filters_without_an_element_are_taken_out(how):
-    assert b"lur" not in harmless_svg(SVG.format(f"<g {how}><rect/></g>").encode())
+@pytest.mark.parametrize(
+    "attribute", ['style="filter:blur(9px)"', 'filter="blur(9px) url(#f)"', 'style="filter:Blur (9px)"']
+)
+def test_filters_without_an_element_are_taken_out(attribute):
+    assert b"lur" not in harmless_svg(SVG.format(f"<g {attribute}><rect/></g>").encode())
 
 
 @pytest.mark.parametrize(
@@ -287,8 +289,8 @@ def test_arrows_shadows_and_long_lines_of_drawings_stay():
     shadow = '<filter id="s"><feGaussianBlur/><feOffset/><feMerge><feMergeNode/><feMergeNode/></feMerge></filter>'
     boxes = '<rect filter="url(#s)"/>' * 20
     sheet = "<style>*{stroke-linejoin:round} .a, g > .b #c{fill:#FFF; opacity:.5} /* a:b */</style>"
-    made = harmless_svg(SVG.format(sheet + arrow + long + shadow + boxes).encode())
-    assert (made.count(b"marker-end"), made.count(b"filter="), made.count(b"linejoin")) == (100, 20, 1)
+    output = harmless_svg(SVG.format(sheet + arrow + long + shadow + boxes).encode())
+    assert (output.count(b"marker-end"), output.count(b"filter="), output.count(b"linejoin")) == (100, 20, 1)
 
 
 def test_an_svg_of_many_uses_is_drawn():
@@ -318,12 +320,12 @@ def test_bytes_that_fill_a_jpeg_are_skipped():
 
 
 def test_an_svg_is_made_once(monkeypatch):
-    one = shown.Statements(None)
+    statements = shown.Statements(None)
     file = shown.PublicFile("a.svg", "statement")
     good, bad = SVG.format("<rect/>").encode(), b"<svg"
-    first = one.picture(file, "a" * 64, io.BytesIO(good))
+    first = statements.picture(file, "a" * 64, io.BytesIO(good))
     assert first is not None and first.data
-    assert one.picture(file, "b" * 64, io.BytesIO(bad)) is None
+    assert statements.picture(file, "b" * 64, io.BytesIO(bad)) is None
     monkeypatch.setattr(pictures, "look_at", lambda *_: pytest.fail("made again"))
-    assert one.picture(file, "a" * 64, io.BytesIO(good)) == first
-    assert one.picture(file, "b" * 64, io.BytesIO(bad)) is None
+    assert statements.picture(file, "a" * 64, io.BytesIO(good)) == first
+    assert statements.picture(file, "b" * 64, io.BytesIO(bad)) is None

@@ -25,8 +25,8 @@ FILES = {"cave.png": "/api/v1/problems/p/files/" + "a" * 64, "img/map.svg": "/ap
          "other.pdf": "/api/v1/problems/p/files/" + "e" * 64}  # fmt: skip
 
 
-def shown(text, kind="md", **more):
-    return "".join(render(StatementText(kind=kind, text=text, files=FILES, **more)).pieces)
+def html_of(text, kind="md", **options):
+    return "".join(render(StatementText(kind=kind, text=text, files=FILES, **options)).pieces)
 
 
 # --- what must never come out -------------------------------------------------------------------------------------
@@ -131,13 +131,13 @@ class Seen(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.tags.add(tag)
-        self.attributes += [(tag, *one) for one in attrs]
+        self.attributes += [(tag, *attribute) for attribute in attrs]
 
 
 def harmless(text):
-    seen = Seen(text)
-    assert seen.tags <= TAGS, seen.tags - TAGS
-    for tag, name, value in seen.attributes:
+    content = Seen(text)
+    assert content.tags <= TAGS, content.tags - TAGS
+    for tag, name, value in content.attributes:
         if (tag, name, value) == ("math", "tabindex", "0"):
             continue  # ours, for the keyboard
         assert name in ATTRIBUTES, (tag, name, value)
@@ -154,8 +154,8 @@ def harmless(text):
 @pytest.mark.parametrize("kind", ["md", "html"])
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_attacks_come_out_as_text_or_not_at_all(attack, kind):
-    harmless(shown(attack, kind))
-    harmless(shown(f"Before *that* <b>{attack}</b> after $x$ {{{{nextsample}}}}", kind))
+    harmless(html_of(attack, kind))
+    harmless(html_of(f"Before *that* <b>{attack}</b> after $x$ {{{{nextsample}}}}", kind))
     harmless(sanitize.shield(f"<b>{attack}</b> after", set(FILES.values())))
 
 
@@ -167,19 +167,19 @@ PARTS = st.sampled_from([
 
 @given(st.lists(PARTS, max_size=8).map("".join), st.sampled_from(["md", "html"]))
 def test_attacks_put_together_stay_harmless(text, kind):
-    harmless(shown(text, kind))
+    harmless(html_of(text, kind))
     harmless(sanitize.shield(text, set(FILES.values())))
 
 
 def page_of(text, kind="md"):
     """The pages of a problem with one statement, as an executor stores them."""
-    rendered = render(StatementText(kind=kind, text=text, files=FILES))
-    return Pages(pages={"a": Page(pieces=rendered.pieces, samples=rendered.samples)})
+    statement = render(StatementText(kind=kind, text=text, files=FILES))
+    return Pages(pages={"a": Page(pieces=statement.pieces, samples=statement.samples)})
 
 
 def view(files=FILES):
-    held = {path.rpartition("/")[2]: PublicFile(name, "statement") for name, path in files.items()}
-    return View("p", "f" * 64, "P", [], {}, [], held, 0, None, "", "", "")
+    public = {path.rpartition("/")[2]: PublicFile(name, "statement") for name, path in files.items()}
+    return View("p", "f" * 64, "P", [], {}, [], public, 0, None, "", "", "")
 
 
 @pytest.mark.parametrize(
@@ -244,18 +244,18 @@ Some *text* with `code` and a [link](https://example.org "there")[^note].
 
 [^note]: Said **below**.
 """
-    made = shown(text, title="Odd Echo")
-    assert "Odd Echo" not in made and "<h2>Input</h2>" in made
-    assert "<em>text</em>" in made and "<code>code</code>" in made and "<s>gone</s>" in made
-    assert re.search(r'<a href="https://example.org" title="there" rel="noopener noreferrer nofollow">link</a>', made)
-    assert '<th align="right">Points</th>' in made and '<td align="left">1</td>' in made
-    assert f'src="{FILES["cave.png"]}"' in made and 'width="50%"' in made and 'alt="A cave"' in made
-    assert "Said <strong>below</strong>" in made and 'href="#st-fn' in made and 'id="st-fn' in made
-    assert "<math" in made and "style" not in made
+    output = html_of(text, title="Odd Echo")
+    assert "Odd Echo" not in output and "<h2>Input</h2>" in output
+    assert "<em>text</em>" in output and "<code>code</code>" in output and "<s>gone</s>" in output
+    assert re.search(r'<a href="https://example.org" title="there" rel="noopener noreferrer nofollow">link</a>', output)
+    assert '<th align="right">Points</th>' in output and '<td align="left">1</td>' in output
+    assert f'src="{FILES["cave.png"]}"' in output and 'width="50%"' in output and 'alt="A cave"' in output
+    assert "Said <strong>below</strong>" in output and 'href="#st-fn' in output and 'id="st-fn' in output
+    assert "<math" in output and "style" not in output
 
 
 def test_a_heading_that_says_something_else_stays():
-    assert shown("# Task", title="Odd Echo") == "<h2>Task</h2>\n"
+    assert html_of("# Task", title="Odd Echo") == "<h2>Task</h2>\n"
 
 
 def test_html_as_people_write_it():
@@ -264,36 +264,36 @@ def test_html_as_people_write_it():
 <table border=1><tr><td colspan=2 style="text-align: right">1</td></tr></table>
 <math><semantics><mrow><mi>n</mi><mo>&le;</mo><mn>5</mn></mrow><annotation>n</annotation></semantics></math>
 </body></html>"""
-    made = shown(text, "html", title="Caves")
-    assert "Caves" not in made and "p{}" not in made
-    assert f'<center><img src="{FILES["img/map.svg"]}" width="300" alt="map"></center>' in made
-    assert "<mi>n</mi><mo>≤</mo><mn>5</mn>" in made and "annotation" not in made
-    assert 'colspan="2"' in made and 'align="right"' in made
+    output = html_of(text, "html", title="Caves")
+    assert "Caves" not in output and "p{}" not in output
+    assert f'<center><img src="{FILES["img/map.svg"]}" width="300" alt="map"></center>' in output
+    assert "<mi>n</mi><mo>≤</mo><mn>5</mn>" in output and "annotation" not in output
+    assert 'colspan="2"' in output and 'align="right"' in output
 
 
 def test_drawings_in_pdf_are_pictures_or_links():
-    made = shown('<embed src="plan.pdf" style="width:30.0%" /> <img src="plan"> <embed src="other.pdf" />', "html")
-    assert made.count(FILES["plan.pdf.png"]) == 2 and 'width="30%"' in made
-    assert f'<a href="{FILES["other.pdf"]}" rel="noopener noreferrer nofollow">other.pdf</a>' in made
-    assert 'width="151"' in shown('<img src="cave.png" style="width:4cm" />', "html")
+    output = html_of('<embed src="plan.pdf" style="width:30.0%" /> <img src="plan"> <embed src="other.pdf" />', "html")
+    assert output.count(FILES["plan.pdf.png"]) == 2 and 'width="30%"' in output
+    assert f'<a href="{FILES["other.pdf"]}" rel="noopener noreferrer nofollow">other.pdf</a>' in output
+    assert 'width="151"' in html_of('<img src="cave.png" style="width:4cm" />', "html")
 
 
 def test_pictures_that_are_not_there_are_named():
-    made = render(StatementText(kind="md", text="![a](nothing.png) ![b](cave.png)", files=FILES))
-    assert made.missing == ["nothing.png"]
+    statement = render(StatementText(kind="md", text="![a](nothing.png) ![b](cave.png)", files=FILES))
+    assert statement.missing == ["nothing.png"]
 
 
 def test_samples_stand_where_the_author_put_them():
     text = "One\n\n{{nextsample}}\n\nTwo {{ nextsample }} three\n\n{{remainingsamples}}"
-    made = render(StatementText(kind="md", text=text))
-    assert made.samples == ["next", "next", "rest"]
-    assert made.pieces == ["<p>One</p>\n", "\n<p>Two ", " three</p>\n", "\n"]
+    statement = render(StatementText(kind="md", text=text))
+    assert statement.samples == ["next", "next", "rest"]
+    assert statement.pieces == ["<p>One</p>\n", "\n<p>Two ", " three</p>\n", "\n"]
     assert render(StatementText(kind="md", text="none")).samples == []
     assert render(StatementText(kind="html", text="<p>{{samples}}</p>")).samples == ["rest"]
 
 
 def test_plain_text_is_shown_as_it_is():
-    assert shown("a < b\n  <script>", "txt") == '<pre class="box">a &lt; b\n  &lt;script&gt;</pre>'
+    assert html_of("a < b\n  <script>", "txt") == '<pre class="box">a &lt; b\n  &lt;script&gt;</pre>'
 
 
 # --- formulas -------------------------------------------------------------------------------------------------------
@@ -401,19 +401,19 @@ a&b
 @pytest.mark.parametrize("tex", FORMULAS)
 def test_formulas_of_public_statements(tex):
     for display in (False, True):
-        made = formulas.from_tex(tex, display=display)
-        assert made is not None and made.startswith("<math"), tex
-        tree = ET.fromstring(made)
+        output = formulas.from_tex(tex, display=display)
+        assert output is not None and output.startswith("<math"), tex
+        tree = ET.fromstring(output)
         assert tree.get("display") == ("block" if display else "inline")
-        said = "".join(tree.itertext())
-        assert "\\" not in said, said
+        words = "".join(tree.itertext())
+        assert "\\" not in words, words
 
 
 def test_letters_of_variants_are_those_of_unicode():
     assert "\N{DOUBLE-STRUCK CAPITAL R}" in formulas.from_markup('<math><mi mathvariant="double-struck">R</mi></math>')
     assert "\N{MATHEMATICAL BOLD SMALL V}" in formulas.from_markup('<math><mi mathvariant="bold">v</mi></math>')
-    made = formulas.from_markup('<math><mtext mathvariant="monospace">a1</mtext></math>')
-    assert "\N{MATHEMATICAL MONOSPACE SMALL A}\N{MATHEMATICAL MONOSPACE DIGIT ONE}" in made
+    output = formulas.from_markup('<math><mtext mathvariant="monospace">a1</mtext></math>')
+    assert "\N{MATHEMATICAL MONOSPACE SMALL A}\N{MATHEMATICAL MONOSPACE DIGIT ONE}" in output
     assert "\N{BLACK-LETTER CAPITAL C}" in formulas.from_markup('<math><mi mathvariant="fraktur">C</mi></math>')
 
 
@@ -426,16 +426,18 @@ def test_commands_that_are_not_known_are_no_formula():
 
 
 def test_columns_keep_their_sides():
-    made = formulas.from_markup('<math><mtable columnalign="right left"><mtr><mtd/><mtd/><mtd/></mtr></mtable></math>')
-    assert re.findall(r'<mtd class="(\w+)">', made) == ["right", "left", "left"]
+    output = formulas.from_markup(
+        '<math><mtable columnalign="right left"><mtr><mtd/><mtd/><mtd/></mtr></mtable></math>'
+    )
+    assert re.findall(r'<mtd class="(\w+)">', output) == ["right", "left", "left"]
 
 
 @pytest.mark.parametrize(
     "tex", ["\\frac{a", "{" * 3000, "}" * 50, "\\left(", "\\begin{matrix}", "^", "x" * 9000, "\\nope{x}"]
 )
 def test_what_is_no_formula_is_shown_as_it_was_typed(tex):
-    made = shown(f"A ${tex}$ b")
-    assert made.startswith("<p>A ") and ("<math" in made or html.escape(tex) in made)
+    output = html_of(f"A ${tex}$ b")
+    assert output.startswith("<p>A ") and ("<math" in output or html.escape(tex) in output)
 
 
 @pytest.mark.parametrize(
@@ -448,7 +450,7 @@ def test_what_is_no_formula_is_shown_as_it_was_typed(tex):
 )  # fmt: skip
 def test_what_is_too_much_is_refused_with_one_sentence(text, reason):
     if not reason:
-        assert all(len(shown(text, kind)) < 1024**2 for kind in ("md", "html"))
+        assert all(len(html_of(text, kind)) < 1024**2 for kind in ("md", "html"))
         return
     with pytest.raises(PackageError, match=f"^the statement .*{re.escape(reason)}.*$"):
         render(StatementText(kind="html", text=text))
@@ -513,8 +515,8 @@ SVG = '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/19
     ],
 )
 def test_what_an_svg_may_not_do_is_taken_out(inside):
-    made = harmless_svg(SVG.format(f"<rect width='5' height='5'/>{inside}").encode()).decode()
-    assert 'width="5"' in made
+    output = harmless_svg(SVG.format(f"<rect width='5' height='5'/>{inside}").encode()).decode()
+    assert 'width="5"' in output
     for word in (
         "script",
         "alert",
@@ -527,16 +529,16 @@ def test_what_an_svg_may_not_do_is_taken_out(inside):
         "<set",
         "handler",
     ):
-        assert word not in made, made
+        assert word not in output, output
 
 
 def test_an_svg_stays_as_it_was_drawn():
     text = SVG.format(
         '<defs><path id="a" d="M0 0L1 1"/></defs><use xlink:href="#a" fill="url(#g)"/><style>rect{fill:red}</style>'
     )
-    made = harmless_svg(text.encode()).decode()
-    for kept in ('d="M0 0L1 1"', 'xlink:href="#a"', 'fill="url(#g)"', "rect{fill:red}", 'viewBox="0 0 9 9"'):
-        assert kept in made
+    output = harmless_svg(text.encode()).decode()
+    for part in ('d="M0 0L1 1"', 'xlink:href="#a"', 'fill="url(#g)"', "rect{fill:red}", 'viewBox="0 0 9 9"'):
+        assert part in output
 
 
 @pytest.mark.parametrize(
@@ -569,17 +571,17 @@ def test_an_interaction_is_told_in_turns_and_passes():
 
 @given(st.text(alphabet="<>-a \n", max_size=60))
 def test_any_interaction_is_told(text):
-    told = [line for one in interaction(text) for _, said in one for line in said.split("\n")]
-    assert len(told) <= text.count("\n") + 1
+    lines = [line for turns in interaction(text) for _, words in turns for line in words.split("\n")]
+    assert len(lines) <= text.count("\n") + 1
 
 
 def test_a_picture_without_words_gets_some():
-    for written in ('<img src="cave.png">', "<IMG src=cave.png width=5>", '<img src="cave.png" title=\'a > " b\'>'):
-        assert '<img alt="Picture"' in sanitize.clean(written, FILES.get)
+    for markup in ('<img src="cave.png">', "<IMG src=cave.png width=5>", '<img src="cave.png" title=\'a > " b\'>'):
+        assert '<img alt="Picture"' in sanitize.clean(markup, FILES.get)
     for words in ("", "A cave"):
-        found = sanitize.clean(f'<img src="cave.png" alt="{words}">', FILES.get)
-        assert found.count("alt=") == 1
-        assert f'alt="{words}"' in found
+        output = sanitize.clean(f'<img src="cave.png" alt="{words}">', FILES.get)
+        assert output.count("alt=") == 1
+        assert f'alt="{words}"' in output
 
 
 TURNS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
@@ -597,18 +599,18 @@ TURNS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 )
 def test_no_character_turns_the_words_of_a_statement(kind, text, turn):
     """Neither as itself nor as a reference to it; what would turn them is shown by its number."""
-    for written in (turn, f"&#{ord(turn)};", f"&#x{ord(turn):X};"):
-        made = html.unescape(
+    for character in (turn, f"&#{ord(turn)};", f"&#x{ord(turn):X};"):
+        output = html.unescape(
             "".join(
                 render(
                     StatementText(
-                        kind=kind, text=text.replace("{}", written).replace("{{", "{").replace("}}", "}"), files=FILES
+                        kind=kind, text=text.replace("{}", character).replace("{{", "{").replace("}}", "}"), files=FILES
                     )
                 ).pieces
             )
         )
-        assert not set(made) & set(TURNS)
-        assert f"\u27e8U+{ord(turn):04X}\u27e9" in made or kind == "txt"
+        assert not set(output) & set(TURNS)
+        assert f"\u27e8U+{ord(turn):04X}\u27e9" in output or kind == "txt"
 
 
 def test_marks_that_arabic_and_hebrew_need_stay():

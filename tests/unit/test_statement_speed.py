@@ -23,8 +23,8 @@ BEGINNINGS = (
 
 @pytest.mark.parametrize("beginning", BEGINNINGS)
 def test_a_statement_in_latex(beginning):
-    many = beginning * (SIZE // len(beginning))
-    texts = [many, rf"\documentclass{many}\begin{{document}}", rf"\begin{{document}}\documentclass{many}"]
+    repeated = beginning * (SIZE // len(beginning))
+    texts = [repeated, rf"\documentclass{repeated}\begin{{document}}", rf"\begin{{document}}\documentclass{repeated}"]
     texts += [beginning + char * SIZE for char in " a{\\$"]
     for text in texts:
         begin = time.thread_time()

@@ -10,8 +10,8 @@ from judge.problems import statements
 from judge.problems.statements import find, kind_of, language_of, with_constants
 
 
-def told(found):
-    return [(one.language, one.main) for one in found.statements]
+def names_of(result):
+    return [(statement.language, statement.main) for statement in result.statements]
 
 
 # Shapes of public packages: (files, whether legacy, statements in order).
@@ -44,26 +44,26 @@ SHAPES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("files", "legacy", "wanted"), SHAPES, ids=[shape[0][0] for shape in SHAPES])
-def test_the_statements_of_every_version(files, legacy, wanted):
-    assert told(find(files, legacy=legacy)) == wanted
+@pytest.mark.parametrize(("files", "legacy", "expected"), SHAPES, ids=[shape[0][0] for shape in SHAPES])
+def test_the_statements_of_every_version(files, legacy, expected):
+    assert names_of(find(files, legacy=legacy)) == expected
 
 
 def test_a_folder_of_the_other_version_is_noted():
-    found = find(["problem_statement/problem.en.tex"], legacy=False)
-    assert found.notes == [
+    result = find(["problem_statement/problem.en.tex"], legacy=False)
+    assert result.notes == [
         "problem_statement: this version of the format calls the folder statement; it is read all the same"
     ]
     assert find(["problem_statement/problem.en.tex"], legacy=True).notes == []
-    both = find(["problem_statement/problem.tex", "statement/problem.en.md"], legacy=False)
-    assert told(both) == [("en", "problem.en.md")] and both.notes == []
+    both_places = find(["problem_statement/problem.tex", "statement/problem.en.md"], legacy=False)
+    assert names_of(both_places) == [("en", "problem.en.md")] and both_places.notes == []
 
 
 def test_images_and_inclusions_go_with_a_statement():
     files = ["statement/problem.en.tex", "statement/problem.sv.md", "statement/img/a b.png", "statement/img/cave.png",
              "statement/macros.sty", "statement/problem.en.pdf"]  # fmt: skip
-    found = find(files, legacy=False)
-    by_name = {one.main: one for one in found.statements}
+    result = find(files, legacy=False)
+    by_name = {statement.main: statement for statement in result.statements}
     assert dict(by_name["problem.en.tex"].files) == {
         "problem.en.tex": "statement/problem.en.tex",
         "img/cave.png": "statement/img/cave.png",
@@ -71,24 +71,26 @@ def test_images_and_inclusions_go_with_a_statement():
     }
     assert set(by_name["problem.en.pdf"].files) == {"problem.en.pdf"}
     assert set(by_name["problem.sv.md"].files) == {"problem.sv.md", "img/cave.png", "macros.sty"}
-    assert found.notes == ["statement/img/a b.png: its name has more than letters, digits and _ . + -; it is not shown"]
+    assert result.notes == [
+        "statement/img/a b.png: its name has more than letters, digits and _ . + -; it is not shown"
+    ]
 
 
 def test_too_many_files_are_left_out_with_a_note():
     files = ["statement/problem.md", *(f"statement/{number:04}.png" for number in range(600))]
-    found = find(files, legacy=False)
-    assert len(found.statements[0].files) == statements.STATEMENT_FILES + 1
-    assert found.notes == ["statement: has more than 500 files; the rest are not shown"]
+    result = find(files, legacy=False)
+    assert len(result.statements[0].files) == statements.STATEMENT_FILES + 1
+    assert result.notes == ["statement: has more than 500 files; the rest are not shown"]
 
 
 def test_a_statement_without_a_code_is_in_the_only_language():
-    assert told(find(["problem_statement/problem.tex"], legacy=True, only="sv")) == [("sv", "problem.tex")]
+    assert names_of(find(["problem_statement/problem.tex"], legacy=True, only="sv")) == [("sv", "problem.tex")]
 
 
 def test_attachments():
-    found = find(["attachments/a.zip", "attachments/sub/tool.py", "attachments/my tool.py"], legacy=True)
-    assert found.attachments == {"a.zip": "attachments/a.zip", "sub/tool.py": "attachments/sub/tool.py"}
-    assert len(found.notes) == 1
+    result = find(["attachments/a.zip", "attachments/sub/tool.py", "attachments/my tool.py"], legacy=True)
+    assert result.attachments == {"a.zip": "attachments/a.zip", "sub/tool.py": "attachments/sub/tool.py"}
+    assert len(result.notes) == 1
 
 
 def test_how_samples_are_shown():
@@ -144,11 +146,11 @@ PARTS = st.sampled_from([
 
 @given(st.lists(st.lists(PARTS, min_size=1, max_size=4).map("/".join), max_size=12), st.booleans())
 def test_whatever_the_files_are_called_only_they_are_found(paths, legacy):
-    found = find(paths, legacy=legacy)
+    result = find(paths, legacy=legacy)
     given_paths = set(paths)
-    for one in found.statements:
-        assert one.files[one.main] in given_paths and set(one.files.values()) <= given_paths
-        assert one.kind in statements.KINDS and one.language
-    assert set(found.attachments.values()) <= given_paths
-    assert {path for shown in found.samples.values() for path in shown.values()} <= given_paths
-    assert not any(path.startswith("data/secret") for shown in found.samples.values() for path in shown.values())
+    for statement in result.statements:
+        assert statement.files[statement.main] in given_paths and set(statement.files.values()) <= given_paths
+        assert statement.kind in statements.KINDS and statement.language
+    assert set(result.attachments.values()) <= given_paths
+    assert {path for shapes in result.samples.values() for path in shapes.values()} <= given_paths
+    assert not any(path.startswith("data/secret") for shapes in result.samples.values() for path in shapes.values())

@@ -23,7 +23,7 @@ def problem(*subtasks: Subtask) -> ProblemManifest:
     return ProblemManifest(name="x", type=[ProblemType.SCORING], tests=tests, task=task)
 
 
-def worth(value: float) -> Judged:
+def judged(value: float) -> Judged:
     return Judged(AC, multiplier=value) if value > 0 else Judged(WA)
 
 
@@ -37,25 +37,27 @@ def test_the_score_is_what_the_rules_say(outcomes, groups):
         Subtask(name=str(number), points=10 + number, rule=rule, tests=tests)
         for number, (rule, tests) in enumerate(groups)
     ]
-    rules = {"sum": lambda found: sum(found) / len(found), "min": min, "mul": math.prod}
-    wanted = sum(one.points * rules[one.rule]([outcomes[name] for name in one.tests]) for one in subtasks)
-    found = standing(problem(*subtasks), {name: worth(value) for name, value in outcomes.items()})
-    assert found.score == pytest.approx(wanted)
-    assert not found.missing and not found.error
-    assert [group.max_score for group in found.groups] == [one.points for one in subtasks]
+    rules = {"sum": lambda values: sum(values) / len(values), "min": min, "mul": math.prod}
+    expected = sum(
+        subtask.points * rules[subtask.rule]([outcomes[name] for name in subtask.tests]) for subtask in subtasks
+    )
+    result = standing(problem(*subtasks), {name: judged(value) for name, value in outcomes.items()})
+    assert result.score == pytest.approx(expected)
+    assert not result.missing and not result.error
+    assert [group.max_score for group in result.groups] == [subtask.points for subtask in subtasks]
 
 
 @given(OUTCOMES, st.lists(st.tuples(st.sampled_from(["sum", "min", "mul"]), MEMBERS), min_size=1, max_size=4))
 def test_tests_that_are_not_missing_change_nothing(outcomes, groups):
     subtasks = [Subtask(name=str(n), points=10, rule=rule, tests=tests) for n, (rule, tests) in enumerate(groups)]
     manifest = problem(*subtasks)
-    known: dict[str, Judged] = {}
-    while missing := standing(manifest, known).missing:
+    results: dict[str, Judged] = {}
+    while missing := standing(manifest, results).missing:
         assert len(set(missing)) == len(missing)
-        known[missing[0]] = worth(outcomes[missing[0]])
-    whole = standing(manifest, {name: worth(value) for name, value in outcomes.items()})
-    lazy = standing(manifest, known)
-    assert (lazy.score, lazy.verdict, lazy.failed) == (whole.score, whole.verdict, whole.failed)
+        results[missing[0]] = judged(outcomes[missing[0]])
+    full = standing(manifest, {name: judged(value) for name, value in outcomes.items()})
+    lazy = standing(manifest, results)
+    assert (lazy.score, lazy.verdict, lazy.failed) == (full.score, full.verdict, full.failed)
 
 
 @pytest.mark.parametrize(
@@ -63,24 +65,24 @@ def test_tests_that_are_not_missing_change_nothing(outcomes, groups):
 )
 def test_a_threshold_takes_outcomes_up_to_it(outcomes, score):
     subtask = Subtask(name="few", points=50, rule="threshold", threshold=12, tests=["secret/0", "secret/1"])
-    given_ = {
+    results = {
         f"secret/{number}": Judged(AC, score=value) if value else Judged(WA) for number, value in enumerate(outcomes)
     }
-    found = standing(problem(subtask), {"sample/1": Judged(AC), **given_})
-    assert (found.score, found.error) == (score, "")
+    result = standing(problem(subtask), {"sample/1": Judged(AC), **results})
+    assert (result.score, result.error) == (score, "")
 
 
 def test_an_outcome_that_a_rule_cannot_take_is_the_problems_fault():
     subtask = Subtask(name="all", points=50, tests=["secret/0"])
-    found = standing(problem(subtask), {"sample/1": Judged(AC), "secret/0": Judged(AC, score=3)})
-    assert found.verdict is Verdict.JE
-    assert found.error == "secret/0: the outcome 3 is not from 0 to 1, as subtask 'all' needs it"
-    both = standing(problem(subtask), {"sample/1": Judged(AC), "secret/0": Judged(AC, score=1, multiplier=1)})
-    assert "both score.txt and score_multiplier.txt" in both.error
+    result = standing(problem(subtask), {"sample/1": Judged(AC), "secret/0": Judged(AC, score=3)})
+    assert result.verdict is Verdict.JE
+    assert result.error == "secret/0: the outcome 3 is not from 0 to 1, as subtask 'all' needs it"
+    scores = standing(problem(subtask), {"sample/1": Judged(AC), "secret/0": Judged(AC, score=1, multiplier=1)})
+    assert "both score.txt and score_multiplier.txt" in scores.error
 
 
 def test_samples_come_first_and_give_no_points_unless_they_are_in_a_subtask():
     manifest = problem(Subtask(name="all", points=50, tests=["secret/0"]))
     assert standing(manifest, {}).missing == ["sample/1", "secret/0"]
-    found = standing(manifest, {"sample/1": Judged(WA), "secret/0": Judged(AC)})
-    assert (found.verdict, found.failed, found.score) == (WA, "sample/1", 50)
+    result = standing(manifest, {"sample/1": Judged(WA), "secret/0": Judged(AC)})
+    assert (result.verdict, result.failed, result.score) == (WA, "sample/1", 50)

@@ -18,14 +18,14 @@ BASE = {
 MANAGER = {"manager/manager.py": "print(1)\n"}
 
 
-def read(tmp_path, said: str, **extra: str):
-    files = {**BASE, "judge.yaml": said, **{name.replace("__", "/"): text for name, text in extra.items()}}
+def read(tmp_path, judge_yaml: str, **extra: str):
+    files = {**BASE, "judge.yaml": judge_yaml, **{name.replace("__", "/"): text for name, text in extra.items()}}
     return package(tmp_path, files)
 
 
 def package(tmp_path, files):
-    with read_package(write(tmp_path / "x", files)) as found:
-        return found.manifest
+    with read_package(write(tmp_path / "x", files)) as content:
+        return content.manifest
 
 
 def test_no_file_says_nothing(tmp_path):
@@ -35,18 +35,18 @@ def test_no_file_says_nothing(tmp_path):
 
 
 def test_all_that_can_be_said(tmp_path):
-    said = (
+    text = (
         "kind: communication\nprocesses: 2\nio: std\nsource: x\nentry: stub\n"
         "subtasks:\n- {name: first, points: 20, tests: ['secret/a-*']}\n"
         "- {points: 80, rule: threshold, threshold: 7, tests: ['secret/b-1', 'secret/a-?']}\n"
     )
     task = package(
-        tmp_path, {**BASE, **MANAGER, "judge.yaml": said, "include/cpp/stub.cpp": "", "include/cpp/x.h": ""}
+        tmp_path, {**BASE, **MANAGER, "judge.yaml": text, "include/cpp/stub.cpp": "", "include/cpp/x.h": ""}
     ).task
     assert task is not None and task.manager is not None
     assert (task.kind, task.processes, task.io, task.source, task.entry) == ("communication", 2, "std", "x", "stub")
     assert task.manager.language == "python3"
-    assert [(one.name, one.rule, one.tests) for one in task.subtasks] == [
+    assert [(subtask.name, subtask.rule, subtask.tests) for subtask in task.subtasks] == [
         ("first", "min", ["secret/a-1"]),
         ("subtask 2", "threshold", ["secret/a-1", "secret/b-1"]),
     ]
@@ -71,7 +71,7 @@ def test_two_steps_are_two_processes(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("said", "extra", "sentence"),
+    ("text", "extra", "sentence"),
     [
         ("kind: odd\n", {}, "kind"),
         ('before: "a\\0"\n', {}, "judge.yaml"),
@@ -104,9 +104,9 @@ def test_two_steps_are_two_processes(tmp_path):
         ),
     ],
 )
-def test_faults_have_one_sentence(tmp_path, said, extra, sentence):
+def test_faults_have_one_sentence(tmp_path, text, extra, sentence):
     with pytest.raises(PackageError) as fault:
-        package(tmp_path, {**BASE, **extra, "judge.yaml": said})
+        package(tmp_path, {**BASE, **extra, "judge.yaml": text})
     assert sentence in str(fault.value)
     assert "\n" not in str(fault.value)
 
@@ -124,6 +124,6 @@ def test_what_problem_yaml_says_must_go_with_it(tmp_path):
 
 
 def test_too_many_patterns_are_refused_before_they_are_tried(tmp_path):
-    many = ", ".join(["'secret/*'"] * 1001)
+    names = ", ".join(["'secret/*'"] * 1001)
     with pytest.raises(PackageError, match="more than 1000 names with"):
-        read(tmp_path, f"subtasks: [{{points: 1, tests: [{many}]}}]\n")
+        read(tmp_path, f"subtasks: [{{points: 1, tests: [{names}]}}]\n")

@@ -88,15 +88,15 @@ def test_accepted(output: bytes, answer: bytes, flags: list[str]):
 
 @pytest.mark.parametrize(("output", "answer", "flags", "message"), REJECTED)
 def test_rejected(output: bytes, answer: bytes, flags: list[str], message: str):
-    found = validate(output, answer, flags)
-    assert not found.accepted and found.message == message and found.detail.startswith(message)
+    result = validate(output, answer, flags)
+    assert not result.accepted and result.message == message and result.detail.startswith(message)
 
 
 def test_only_the_detail_quotes_the_answer():
     secret = b"secret"
     for output in (b"", b"1", b"1 2", b"x y"):
-        found = validate(output, b"1 " + secret, [])
-        assert "secret" not in found.message
+        result = validate(output, b"1 " + secret, [])
+        assert "secret" not in result.message
     assert "expected 'secret'" in validate(b"1 2", b"1 " + secret, []).detail
     assert "next is 'secret'" in validate(b"1", b"1 " + secret, []).detail
     assert validate(b"1 2", b"1\n2", SPACE).detail.endswith("expected the end of the line, found a space")
@@ -125,9 +125,9 @@ def test_bad_flags(flags: list[str], sentence: str):
 
 
 def test_contradicting_tolerances_are_an_error_in_the_current_format_only():
-    both = ["float_tolerance", "1e-6", "float_absolute_tolerance", "1e-3"]
-    assert (parse_flags(both).relative, parse_flags(both).absolute) == (1e-6, 1e-3)
-    for flags in (both, [*both[2:], *both[:2]], [*both[:2], *both[:2]]):
+    pair = ["float_tolerance", "1e-6", "float_absolute_tolerance", "1e-3"]
+    assert (parse_flags(pair).relative, parse_flags(pair).absolute) == (1e-6, 1e-3)
+    for flags in (pair, [*pair[2:], *pair[:2]], [*pair[:2], *pair[:2]]):
         with pytest.raises(PackageError, match="contradicts a tolerance given before it"):
             parse_flags(flags, strict=True)
     fine = ["float_relative_tolerance", "1e-6", "float_absolute_tolerance", "1e-3", "case_sensitive"]
@@ -136,8 +136,8 @@ def test_contradicting_tolerances_are_an_error_in_the_current_format_only():
 
 def test_excerpts_are_short_and_printable():
     for token in (b"\x1b[31m" * 30, bytes(range(256)), "\u202e\u200bא".encode() * 20, b"\xff" * 10**6):
-        shown = excerpt(token)
-        assert shown.isprintable() and len(shown) <= 41
+        text = excerpt(token)
+        assert text.isprintable() and len(text) <= 41
     assert excerpt(b"plain") == "plain"
 
 
@@ -159,19 +159,19 @@ def spread(tokens: list[bytes], blanks: list[bytes]) -> bytes:
 def reference(output: bytes, answer: bytes, flags: list[str]) -> bool:
     """The rules once more, as short as they can be said."""
     rules = parse_flags(flags)
-    left, right = output.split(), answer.split()
-    if len(left) != len(right):
+    tokens, right = output.split(), answer.split()
+    if len(tokens) != len(right):
         return False
-    for ours, theirs in zip(left, right, strict=True):
+    for token, theirs in zip(tokens, right, strict=True):
         want = number(theirs) if rules.numbers else None
         if want is not None:
-            have = number(ours)
+            have = number(token)
             if have is None:
                 return False
             gap = abs(have - want)
             if not (gap <= (rules.absolute or 0) or gap <= (rules.relative or 0) * abs(want)):
                 return False
-        elif (ours if rules.case_sensitive else ours.lower()) != (theirs if rules.case_sensitive else theirs.lower()):
+        elif (token if rules.case_sensitive else token.lower()) != (theirs if rules.case_sensitive else theirs.lower()):
             return False
     if not rules.space_change_sensitive:
         return True
@@ -181,15 +181,15 @@ def reference(output: bytes, answer: bytes, flags: list[str]) -> bool:
 
 @FUZZ
 @given(TOKENS, TOKENS, st.lists(BLANKS, max_size=3), st.lists(BLANKS, max_size=3), FLAGS, st.integers(1, 40))
-def test_agrees_with_the_rules_said_shortly(mine, other, blanks, more, flags, window):
+def test_agrees_with_the_rules_said_shortly(first, second, blanks, gaps, flags, window):
     before = validator._WINDOW
     validator._WINDOW = window  # so that short texts have many windows
     try:
         for output, answer in (
-            (spread(mine, blanks), spread(mine, more)),
-            (spread(mine, blanks), spread(other, blanks)),
-            (spread(mine, blanks), spread([*mine, *other], blanks)),
-            (spread([*mine, *other], blanks), spread(mine, blanks)),
+            (spread(first, blanks), spread(first, gaps)),
+            (spread(first, blanks), spread(second, blanks)),
+            (spread(first, blanks), spread([*first, *second], blanks)),
+            (spread([*first, *second], blanks), spread(first, blanks)),
         ):
             assert validate(output, answer, flags).accepted == reference(output, answer, flags)
     finally:
@@ -206,10 +206,10 @@ def test_everything_equals_itself(text, flags):
 @FUZZ
 @given(st.binary(max_size=200), st.binary(max_size=200), FLAGS)
 def test_any_bytes_are_judged_and_described(output, answer, flags):
-    found = validate(output, answer, flags)
-    assert found.accepted == reference(output, answer, flags)
-    assert found.accepted == (found.message == "") == (found.detail == "")
-    assert found.message.isprintable() and len(found.message) < 200 and found.detail.isprintable()
+    result = validate(output, answer, flags)
+    assert result.accepted == reference(output, answer, flags)
+    assert result.accepted == (result.message == "") == (result.detail == "")
+    assert result.message.isprintable() and len(result.message) < 200 and result.detail.isprintable()
 
 
 _DIGITS = "0123456789+-.eE_x²½٣Ⅷ一\uff10\u3007\u202e\ufeff\u00a0\u2003\x00\n nanif"
@@ -218,8 +218,8 @@ _DIGITS = "0123456789+-.eE_x²½٣Ⅷ一\uff10\u3007\u202e\ufeff\u00a0\u2003\x00
 @FUZZ
 @given(st.text(_DIGITS, max_size=40) | st.text(max_size=40), st.text(_DIGITS, max_size=40), FLAGS)
 def test_any_two_texts_are_judged_whatever_else_calls_itself_a_digit(output, answer, flags):
-    found = validate(output.encode("utf-8", "surrogatepass"), answer.encode(), flags)
-    assert found.message.isprintable() and found.detail.isprintable()
+    result = validate(output.encode("utf-8", "surrogatepass"), answer.encode(), flags)
+    assert result.message.isprintable() and result.detail.isprintable()
 
 
 @FUZZ
@@ -234,8 +234,8 @@ def test_any_flags_are_taken_or_refused_in_a_sentence(flags):
     try:
         parse_flags(flags)
     except PackageError as exc:
-        said = str(exc)
-        assert said.isprintable()
+        message = str(exc)
+        assert message.isprintable()
 
 
 @FUZZ

@@ -65,8 +65,8 @@ def test_older_words_of_group_settings_keep_what_is_written():
 
 @pytest.mark.parametrize(("word", "value"), [("010", 10), ("012", 12), ("1e1", 10), ("2.50", 2.5), ("0x10", 16)])
 def test_numbers_are_those_of_yaml_1_2(word, value):
-    said, findings = settings_of(ProblemYaml, f"limits: {{time_limit: {word}}}\n")
-    assert (said.limits.time_limit, findings.errors) == (value, [])
+    settings, findings = settings_of(ProblemYaml, f"limits: {{time_limit: {word}}}\n")
+    assert (settings.limits.time_limit, findings.errors) == (value, [])
 
 
 @pytest.mark.parametrize("word", ["1:30", "1_0", "1,5", "0:10:0", "2024-01-01", "0b11", "1.2.3", "1 0"])
@@ -101,11 +101,11 @@ def test_one_number_in_two_spellings_is_a_key_twice():
 
 def test_expectations_have_texts_as_written():
     text = b"accepted/a.py: {message: No, language: 3.10, entrypoint: 007, score: 012}\n3.10: {message: x}\n"
-    found = _parse(text, "f")
-    assert found["accepted/a.py"].message == "No"
-    assert (found["accepted/a.py"].language, found["accepted/a.py"].entrypoint) == ("3.10", "007")
-    assert found["accepted/a.py"].score == 12
-    assert "3.10" in found
+    rules = _parse(text, "f")
+    assert rules["accepted/a.py"].message == "No"
+    assert (rules["accepted/a.py"].language, rules["accepted/a.py"].entrypoint) == ("3.10", "007")
+    assert rules["accepted/a.py"].score == 12
+    assert "3.10" in rules
 
 
 @pytest.mark.parametrize("word", WORDS)

@@ -64,8 +64,8 @@ def test_each_fault_is_one_sentence_and_keeps_the_last_good_tokens(name: str, wo
     with caplog.at_level(logging.WARNING):
         path.write_text(text)
         for _ in range(2):
-            found = tokens.find(ADMIN)
-            assert found is not None and found.user == "root"
+            principal = tokens.find(ADMIN)
+            assert principal is not None and principal.user == "root"
     lines = [record.getMessage() for record in caplog.records]
     assert len(lines) == 1, "one line, not one for each request"
     assert re.search(sentence, lines[0].removesuffix("; the tokens read before stay in force")), lines[0]
@@ -73,9 +73,9 @@ def test_each_fault_is_one_sentence_and_keeps_the_last_good_tokens(name: str, wo
 
 
 def test_merged_keys_count_and_are_found_on_their_lines() -> None:
-    found = yamltext.read("base: &b {a: 1, b: 2}\ntop:\n  <<: *b\n  a: 3\n", "f")
-    assert found.value == {"base": {"a": 1, "b": 2}, "top": {"a": 3, "b": 2}}
-    assert found.lines() == {("base",): 1, ("base", "a"): 1, ("base", "b"): 1, ("top",): 2,
+    document = yamltext.read("base: &b {a: 1, b: 2}\ntop:\n  <<: *b\n  a: 3\n", "f")
+    assert document.value == {"base": {"a": 1, "b": 2}, "top": {"a": 3, "b": 2}}
+    assert document.lines() == {("base",): 1, ("base", "a"): 1, ("base", "b"): 1, ("top",): 2,
                              ("top", "b"): 1, ("top", "a"): 4}  # fmt: skip
 
 
@@ -106,8 +106,8 @@ def test_integers_are_of_a_size_that_somebody_means(number: str) -> None:
 @pytest.mark.parametrize("text", [r'{"a": "\ud83d\ude00 x"}', 'a: "\\uD83D\\\n  \\uDE00 x"', 'a: "\\U0001F600 x"'])
 def test_two_halves_that_json_writes_are_one_character(text: str) -> None:
     assert yamltext.read(text, "f", plain=True).value == {"a": "\U0001f600 x"}
-    found = yamltext.read(r'"\ud83d\ude00": {"\ud83d\ude00\ud83d\ude01": 1}', "f")
-    assert list(found.lines()) == [("\U0001f600",), ("\U0001f600", "\U0001f600\U0001f601")]
+    document = yamltext.read(r'"\ud83d\ude00": {"\ud83d\ude00\ud83d\ude01": 1}', "f")
+    assert list(document.lines()) == [("\U0001f600",), ("\U0001f600", "\U0001f600\U0001f601")]
     with pytest.raises(ConfigError, match=r"^f:2: key '\S' occurs twice"):
         yamltext.read('"\U0001f600": 1\n"\\ud83d\\ude00": 2', "f")
 
