@@ -22,7 +22,7 @@ from judge.problems import tree as tree_module
 from judge.problems.archives import open_tree, stem
 from judge.problems.package import read_package
 from judge.problems.reading.checks import check_package
-from tests.support.packages import ByteFiles, archive, folder
+from tests.support.packages import ByteFiles, archive, folder, refusal
 
 SUM: ByteFiles = {
     "problem.yaml": b"name: Sum\n",
@@ -54,13 +54,6 @@ def tar(
     return parent / name
 
 
-def refusal(path: Path) -> str:
-    with pytest.raises(PackageError) as caught:
-        read_package(path)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
-
-
 @pytest.mark.parametrize("prefix", ["", "./", "sum/", "./sum/", "./a/./b/"])
 @pytest.mark.parametrize("name", ["x.zip", *MODES])
 def test_names_with_dots_and_folders(tmp_path: Path, name: str, prefix: str) -> None:
@@ -80,7 +73,7 @@ def test_the_root_itself_is_an_entry_of_some_archives(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "expected"), [("a.b.zip", "a.b"), ("A.TAR.GZ", "A"), ("a.tgz", "a"), ("a", "a")])
-def test_what_an_archive_is_called(name: str, expected: str) -> None:
+def test_the_name_of_an_archive(name: str, expected: str) -> None:
     assert stem(Path(name)) == expected
 
 
@@ -166,7 +159,7 @@ def test_a_directory_is_not_loaded_before_it_is_small_enough(tmp_path: Path) -> 
     assert f"its directory has more than {archives._DIRECTORY_BYTES} bytes" in refusal(path)
 
 
-def test_what_a_tar_archive_becomes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tar_archive_is_bounded_when_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with gzip.open(tmp_path / "bomb.tar.gz", "wb") as file:
         file.write(tar(tmp_path, SUM).read_bytes()[:-1024])
         file.write(bytes(4 << 20))

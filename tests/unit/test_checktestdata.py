@@ -92,7 +92,7 @@ CASES: dict[str, tuple[str, list[str], dict[str, str]]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_is_as_described(name: str) -> None:
+def test_inputs_are_checked_against_their_description(name: str) -> None:
     source, good, bad = CASES[name]
     for text in good:
         assert check(source, text) == ""
@@ -139,7 +139,7 @@ def test_tables_of_numbers(rows: list[list[int]], data: st.DataObject) -> None:
 
 
 @given(st.text(alphabet='INTREPASSERT(),;n1 \n"+-*/^[]&|!<=>#', max_size=60))
-def test_whatever_is_written_has_an_answer(source: str) -> None:
+def test_any_description_is_checked_or_refused(source: str) -> None:
     with contextlib.suppress(DescriptionError):
         assert check(source, "1").isprintable()
 
@@ -161,7 +161,7 @@ def test_the_program_that_goes_into_the_sandbox(tmp_path: Path) -> None:
     assert (process.returncode, process.stderr) == (1, b"x.ctd: expected a name, found 'the end'\n")
 
 
-def test_it_is_an_input_validator_of_a_package(tmp_path: Path) -> None:
+def test_a_description_is_an_input_validator_of_a_package(tmp_path: Path) -> None:
     files: packages.Files = {
         "problem.yaml": "name: X\nlimits: {time_limit: 1}\nconstants: {most: 5}\n",
         "data/secret/1.in": "1\n",

@@ -135,7 +135,7 @@ def of_folders(work) -> dict[str, Example]:
         }
 
 
-def test_what_a_folder_stands_for(work):
+def test_descriptions_of_folders_of_submissions(work):
     examples = of_folders(work)
     assert {folder: example.candidate.description for folder, example in examples.items()} == {
         "accepted": "AC", "wrong_answer": "WA", "time_limit_exceeded": "TLE", "run_time_error": "RTE",
@@ -157,7 +157,7 @@ RIGHT = {
 }
 
 
-def test_what_a_folder_permits(work):
+def test_verdicts_that_a_folder_permits(work):
     """A submission whose only test failed so is right in these folders, and in no others."""
     for folder, example in of_folders(work).items():
         right = set()
@@ -207,7 +207,7 @@ PLAIN = {"accepted/quick.py": "lower", "accepted/slow.py": "lower", "time_limit_
         ("time_limit_exceeded: {required: [TLE, RTE]}", {"time_limit_exceeded/naive.py": ""}),
     ],
 )
-def test_what_bounds_the_time_limit(work, text, changed):
+def test_submissions_that_bound_the_time_limit(work, text, changed):
     expected = {path: bound for path, bound in {**PLAIN, **changed}.items() if bound}
     assert bounds(work, text) == expected
 
@@ -243,7 +243,7 @@ def test_files_of_several_languages(work):
     assert (submissions["accepted/z"].language, submissions["accepted/z"].entry) == ("python3", "n.txt")
 
 
-def test_what_an_annotation_says_where_no_folder_does(work):
+def test_an_annotation_counts_where_no_folder_says_a_verdict(work):
     files = {
         "submissions/mixed/a.py": "# @EXPECTED_RESULTS@: WRONG-ANSWER, TIMELIMIT",
         "submissions/mixed/b.py": "x",

@@ -14,10 +14,11 @@ from judge.executor.slot.program import plan
 from judge.languages.table import load_table
 from judge.model.messages import Limits, Submission
 from judge.model.problem import IoiTask, ProblemType
+from judge.problems.archives import open_tree
 from judge.problems.importers import cms, cms_gen, tps
 from judge.problems.importers.draft import ImporterWords
 from judge.problems.package import Package, read_package
-from tests.support.packages import Files, write
+from tests.support.packages import Files, refused, subgroups, write
 
 CPP = "int main() {}\n"
 # Eight of con_test's tasks, a contest that its developers try their system with, look like these.
@@ -78,6 +79,12 @@ def paths(package: Package) -> set[str]:
     return set(json.loads(package.read(package.manifest.package))["files"])
 
 
+def task_of(tmp_path, files: Files) -> IoiTask:
+    with load(tmp_path, files) as package:
+        assert package.manifest.task is not None
+        return package.manifest.task
+
+
 def test_a_batch_task(tmp_path):
     with load(tmp_path, PLAIN) as package:
         manifest = package.manifest
@@ -88,7 +95,7 @@ def test_a_batch_task(tmp_path):
         assert manifest.task is None
         assert not manifest.validators
         assert manifest.validator_flags == ["case_sensitive"]
-        assert sum(group.max_score or 0 for group in manifest.groups if group.name != "secret") == pytest.approx(100, 1)
+        assert sum(group.max_score or 0 for group in subgroups(manifest)) == pytest.approx(100, 1)
         assert {"statement/problem.it.pdf", "attachments/sums.cpp"} <= paths(package)
         assert {path for path in paths(package) if path.startswith("submissions/")} == {
             "submissions/accepted/solution.cpp",
@@ -110,45 +117,47 @@ def test_old_names_and_places(tmp_path):
         assert (manifest.task.input_file, manifest.task.output_file) == ("input.txt", "")
         assert "checker.cpp" in manifest.validators[0].files
         assert "c++ -std=gnu++17" in text(package, "output_validator/build")
-
-
-def test_json_in_place_of_yaml(tmp_path):
-    text = json.dumps({"name": "sums", "title": "S", "time_limit": 1, "memory_limit": 64, "n_input": 3, "infile": ""})
-    with load(tmp_path, with_(PLAIN, {"task.yaml": None, "task.json": text})) as package:
+    settings = json.dumps(
+        {"name": "sums", "title": "S", "time_limit": 1, "memory_limit": 64, "n_input": 3, "infile": ""}
+    )
+    with load(tmp_path / "json", with_(PLAIN, {"task.yaml": None, "task.json": settings})) as package:
         assert package.manifest.title == "S"
 
 
-def test_gen_makes_subtasks(tmp_path):
-    with load(tmp_path, with_(PLAIN, {"gen/GEN": GEN})) as package:
+MIN = "score_type: GroupMin\nscore_type_parameters: "
+
+
+@pytest.mark.parametrize(
+    ("files", "groups"),
+    [
+        (with_(PLAIN, {"gen/GEN": GEN}), [(40, "min"), (60, "min")]),
+        (yaml(MIN + "[[40, 1], [60, 2]]\n"), [(40, "min"), (60, "min")]),
+        (yaml(MIN + "[[40, '000', small], [60, '00[12]$']]\n"), [(40, "min"), (60, "min")]),
+        (
+            yaml(MIN + "[{max_score: 40, testcases: 1}, {max_score: 60, testcases: 2}]\n"),
+            [(40, "min"), (60, "min")],
+        ),
+        (yaml("score_type: Sum\nscore_type_parameters: 5\n"), [(15, "sum")]),
+    ],
+)
+def test_groups(tmp_path, files, groups):
+    with load(tmp_path, files) as package:
         manifest = package.manifest
-        groups = {group.name: (group.max_score, group.aggregation) for group in manifest.groups}
-        assert [value for name, value in groups.items() if name != "secret"] == [(40, "min"), (60, "min")]
-        assert [test.sample for test in manifest.tests] == [True, False, False]
-
-
-@pytest.mark.parametrize("parameters", ["[[40, 1], [60, 2]]", "[[40, '000', small], [60, '00[12]$']]",
-                                        "[{max_score: 40, testcases: 1}, {max_score: 60, testcases: 2}]"])  # fmt: skip
-def test_groups_by_number_and_by_expression(tmp_path, parameters):
-    with load(tmp_path, yaml(f"score_type: GroupMin\nscore_type_parameters: {parameters}\n")) as package:
-        groups = [group for group in package.manifest.groups if group.name != "secret"]
-        assert [(group.max_score, group.aggregation) for group in groups] == [(40, "min"), (60, "min")]
-        assert package.manifest.task is None
+        assert [(group.max_score, group.aggregation) for group in subgroups(manifest)] == groups
+        assert manifest.task is None
+        assert [test.sample for test in manifest.tests] == ["gen/GEN" in files, False, False]
 
 
 def test_groups_that_share_tests_or_multiply_stand_in_judge_yaml(tmp_path):
     parameters = "score_type: GroupMul\nscore_type_parameters: [[40, '00[01]'], [60, '.*', everything]]\n"
-    with load(tmp_path / "1", yaml(parameters)) as package:
-        task = package.manifest.task
-        assert task is not None
-        assert [(subtask.name, subtask.points, subtask.rule, subtask.tests) for subtask in task.subtasks] == [
-            ("subtask 0", 40, "mul", ["secret/000", "secret/001"]),
-            ("everything", 60, "mul", ["secret/000", "secret/001", "secret/002"]),
-        ]
+    task = task_of(tmp_path / "1", yaml(parameters))
+    assert [(subtask.name, subtask.points, subtask.rule, subtask.tests) for subtask in task.subtasks] == [
+        ("subtask 0", 40, "mul", ["secret/000", "secret/001"]),
+        ("everything", 60, "mul", ["secret/000", "secret/001", "secret/002"]),
+    ]
     parameters = "score_type: GroupThreshold\nscore_type_parameters: [[100, 3, 7.5]]\n"
-    with load(tmp_path / "2", yaml(parameters)) as package:
-        task = package.manifest.task
-        assert task is not None
-        assert (task.subtasks[0].rule, task.subtasks[0].threshold) == ("threshold", 7.5)
+    (subtask,) = task_of(tmp_path / "2", yaml(parameters)).subtasks
+    assert (subtask.rule, subtask.threshold) == ("threshold", 7.5)
 
 
 def test_groups_that_depend_on_others_need_their_tests_as_well(tmp_path):
@@ -156,19 +165,12 @@ def test_groups_that_depend_on_others_need_their_tests_as_well(tmp_path):
         "[{max_score: 10, testcases: 1}, {max_score: 30, testcases: 1, depends_on: [0]}, "
         "{max_score: 60, testcases: 1, depends_on: [1]}]"
     )
-    with load(tmp_path, yaml(f"score_type: GroupMin\nscore_type_parameters: {groups}\n")) as package:
-        task = package.manifest.task
-        assert task is not None
-        assert [(subtask.points, subtask.tests) for subtask in task.subtasks] == [
-            (10, ["secret/000"]),
-            (30, ["secret/000", "secret/001"]),
-            (60, ["secret/000", "secret/001", "secret/002"]),
-        ]
-
-
-def test_sum_with_points_of_one_test(tmp_path):
-    with load(tmp_path, yaml("score_type: Sum\nscore_type_parameters: 5\n")) as package:
-        assert [group.max_score for group in package.manifest.groups if group.name != "secret"] == [15]
+    task = task_of(tmp_path, yaml(f"{MIN}{groups}\n"))
+    assert [(subtask.points, subtask.tests) for subtask in task.subtasks] == [
+        (10, ["secret/000"]),
+        (30, ["secret/000", "secret/001"]),
+        (60, ["secret/000", "secret/001", "secret/002"]),
+    ]
 
 
 def test_graders_go_with_submissions(tmp_path):
@@ -192,14 +194,11 @@ def test_graders_go_with_submissions(tmp_path):
 def test_communication(tmp_path, place):
     changes = {place: CPP, "sol/stub.cpp": CPP, "sol/sums.h": "", **{f"output/output{n}.txt": None for n in range(3)}}
     files = with_(yaml("num_processes: 2\nuser_io: std_io\n"), changes)
-    with load(tmp_path, files) as package:
-        task = package.manifest.task
-        assert task is not None and task.manager is not None
-        assert (task.kind, task.processes, task.io, task.entry) == ("communication", 2, "std", "stub")
-        assert "manager.cpp" in task.manager.files
-    with load(tmp_path / "fifo", with_(PLAIN, {place: CPP})) as package:
-        task = package.manifest.task
-        assert task is not None and (task.processes, task.io, task.entry) == (1, "std", "")
+    task = task_of(tmp_path, files)
+    assert (task.kind, task.processes, task.io, task.entry) == ("communication", 2, "std", "stub")
+    assert task.manager is not None and "manager.cpp" in task.manager.files
+    task = task_of(tmp_path / "fifo", with_(PLAIN, {place: CPP}))
+    assert (task.processes, task.io, task.entry) == (1, "std", "")
 
 
 @pytest.mark.parametrize(("used", "decides"), [([], "the default comparison"), (["check/checker.cpp"], "checker.cpp")])
@@ -259,17 +258,14 @@ def test_a_defined_word_stands_before_the_usual_one(language, word):
 )
 def test_a_manager_that_writes_first(tmp_path, opened, first):
     files = with_(PLAIN, {"check/manager.cpp": f"int main(int argc, char **argv) {{ {opened} }}\n"})
-    with load(tmp_path, files) as package:
-        task = package.manifest.task
-        assert task is not None and task.writes_first is first
+    assert task_of(tmp_path, files).writes_first is first
 
 
 def test_two_steps_and_output_only(tmp_path):
     files = with_(yaml("task_type: TwoSteps\n"), {"sol/manager.cpp": CPP, "sol/manager.h": "", "sol/encoder.h": ""})
-    with load(tmp_path / "1", files) as package:
-        task = package.manifest.task
-        assert task is not None and (task.kind, task.processes, task.entry) == ("two-steps", 2, "manager")
-    draft = cms.convert(_tree(tmp_path / "2", yaml("output_only: true\n")), _options())
+    task = task_of(tmp_path / "1", files)
+    assert (task.kind, task.processes, task.entry) == ("two-steps", 2, "manager")
+    draft = cms.convert(open_tree(write(tmp_path / "2", yaml("output_only: true\n"))), ImporterWords())
     assert "submit-answer" in draft.problem["type"]
 
 
@@ -295,7 +291,8 @@ def test_two_steps_and_output_only(tmp_path):
     ],
 )
 def test_statements_in_markdown(tmp_path, files, statements):
-    draft = cms.convert(_tree(tmp_path / "x", with_(PLAIN, {"statement/statement.pdf": None, **files})), _options())
+    tree = open_tree(write(tmp_path / "x", with_(PLAIN, {"statement/statement.pdf": None, **files})))
+    draft = cms.convert(tree, ImporterWords())
     assert {path.removeprefix("statement/") for path in draft.files if path.startswith("statement/")} == statements
     assert any("a statement" in line for line in draft.report.losses) == (not statements)
 
@@ -304,24 +301,12 @@ def test_statements_in_markdown(tmp_path, files, statements):
     ("parameter", "checker", "validated"),
     [("diff", True, 0), ("comparator", True, 1), ("", True, 1), ("diff", False, 0)],
 )
-def test_how_outputs_of_two_steps_are_judged(tmp_path, parameter, checker, validated):
+def test_the_validator_of_two_steps(tmp_path, parameter, checker, validated):
     text = "task_type: TwoSteps\n" + (f"task_type_parameters: [{parameter}]\n" if parameter else "")
     files = with_(yaml(text), {"sol/manager.cpp": CPP, "check/checker.cpp": CPP if checker else None})
     with load(tmp_path, files) as package:
         assert len(package.manifest.validators) == validated
         assert any("say diff" in note for note in package.notes) == (parameter == "diff" and checker)
-
-
-def _tree(path, files):
-    from judge.problems.archives import open_tree
-
-    return open_tree(write(path, files))
-
-
-def _options():
-    from judge.problems.importers.draft import ImporterWords
-
-    return ImporterWords()
 
 
 @pytest.mark.parametrize(
@@ -369,82 +354,10 @@ def test_testlib_is_asked_in_the_way_that_its_header_speaks(tmp_path):
         assert "output_validator/wrapper.c" in paths(package)
 
 
-@pytest.mark.parametrize(
-    ("files", "sentence"),
-    [
-        (with_(PLAIN, {"gen/GEN": "1\n2\n"}), "n_input: is 3, but gen/GEN has 2 tests"),
-        (with_(PLAIN, {"gen/GEN": "1\n#ST: 5\n2\n"}), "gen/GEN:2: the first subtask begins after some tests"),
-        (with_(PLAIN, {"gen/GEN": "#ST: x\n2\n"}), "gen/GEN:1: ' x' is not a number of points"),
-        (with_(PLAIN, {"gen/GEN": "1 #ST: 5\n"}), "gen/GEN:1: has a test and begins a subtask"),
-        (with_(PLAIN, {"output/output1.txt": None}), "output/output1.txt: is named by the package, but is not in it"),
-        (with_(PLAIN, {"input/input1.txt": None}), "input/input1.txt: is named by the package"),
-        (
-            with_(PLAIN, {f"input/input{n}.txt": None for n in range(3)}),
-            "has no input/input0.txt; tests that generators",
-        ),
-        (yaml("score_type: Odd\nscore_type_parameters: 1\n"), "score_type: 'Odd' is not known here"),
-        (yaml("score_type: GroupMin\nscore_type_parameters: [[1, 9]]\n"), "name 9 tests or more; there are 3"),
-        (yaml("score_type: GroupMin\nscore_type_parameters: [[1, 'x']]\n"), "no test's name matches 'x'"),
-        (yaml("score_type: GroupMin\nscore_type_parameters: [[1, '(a+)+']]\n"), "is too complicated"),
-        (yaml("score_type: GroupMin\nscore_type_parameters: [[1, '[']]\n"), "is no regular expression"),
-        (yaml("score_type: GroupMin\nscore_type_parameters: [[1]]\n"), "expected [points, tests]"),
-        (
-            yaml("score_type: GroupMin\nscore_type_parameters: [{max_score: 1, testcases: 3, depends_on: [0]}]\n"),
-            "depends_on: expected numbers of groups before this one",
-        ),
-        (
-            yaml("score_type: GroupMin\nscore_type_parameters: [{max_score: 1, testcases: 3, depends_on: 1}]\n"),
-            "depends_on: expected a list of numbers of groups",
-        ),
-        (
-            yaml("score_type: GroupThreshold\nscore_type_parameters: [[1, 3]]\n"),
-            "GroupThreshold needs a number above 0",
-        ),
-        (yaml("task_type: Odd\n"), "task_type: 'Odd' is not one of"),
-        (yaml("task_type: Communication\n"), "is a communication task without a manager"),
-        (yaml("task_type: TwoSteps\n"), "is a task of two steps without the manager"),
-        (
-            with_(yaml("task_type: TwoSteps\ntask_type_parameters: [comparator]\n"), {"sol/manager.cpp": CPP}),
-            "task_type_parameters: say comparator, and there is no check/checker.cpp or the like",
-        ),
-        (
-            with_(yaml("task_type: TwoSteps\ntask_type_parameters: [[]]\n"), {"sol/manager.cpp": CPP}),
-            "task_type_parameters: expected diff or comparator for two steps",
-        ),
-        (with_(yaml("num_processes: 0\n"), {"check/manager.cpp": CPP}), None),
-        (with_(yaml("num_processes: 99\n"), {"check/manager.cpp": CPP}), "num_processes: must be from 1 to 32"),
-        (with_(yaml("user_io: odd\n"), {"check/manager.cpp": CPP}), "user_io: 'odd' is neither"),
-        (with_(PLAIN, {"check/controller.cpp": CPP}), "check/controller.cpp: is the controller of an interactive task"),
-        (yaml("output_only_testcases: '0'\n"), "output_only_testcases: a task is judged either by programs or"),
-        (yaml("output_optional_testcases: 0,1\n"), "output_optional_testcases: a task is judged either by"),
-        (
-            with_(PLAIN, {"gen/GEN": "#ST: 100\n#STNAME: a\n#STDEP: b\n1\n2\n3\n"}),
-            "#STDEP: 'b' is no #STNAME of a subtask",
-        ),
-        (with_(PLAIN, {"gen/GEN": "#ST: 9\n#STNAME: a\n1\n#ST: 9\n#STNAME: a\n2\n3\n"}), "two subtasks are called a"),
-        (with_(PLAIN, {"gen/GEN": "#ST: 1\n" * 501 + "1\n2\n3\n"}), "has more than 500 subtasks"),
-        (with_(PLAIN, {"check/checker": "what?"}), "is neither a source nor a program"),
-        (with_(PLAIN, {"task.yaml": "name: sums\ntime_limit: x\nn_input: 3\n"}), "time_limit: 'x' is not a number"),
-        (with_(PLAIN, {"task.yaml": "name: [x\n"}), "task.yaml"),
-        (with_(PLAIN, {"task.yaml": "name: sums\nn_input: many\n"}), "n_input: 'many' is not a number of tests"),
-    ],
-)
-def test_faults_have_one_sentence(tmp_path, files, sentence):
-    if sentence is None:
-        load(tmp_path, files).close()
-        return
-    with pytest.raises(PackageError) as fault:
-        load(tmp_path, files)
-    assert sentence in str(fault.value)
-    assert "\n" not in str(fault.value)
-
-
 def test_subtasks_of_task_maker_contain_others(tmp_path):
     gen = "#ST: 30\n#STNAME: a\n1\n#ST: 30\n#STDEP: c # and a\n2\n#ST: 40\n#STNAME: c\n#STDEP: a, c\n3\n"
-    with load(tmp_path, with_(PLAIN, {"gen/GEN": gen})) as package:
-        task = package.manifest.task
-        assert task is not None
-        subtasks = {subtask.name: (subtask.points, [name[-3:] for name in subtask.tests]) for subtask in task.subtasks}
+    task = task_of(tmp_path, with_(PLAIN, {"gen/GEN": gen}))
+    subtasks = {subtask.name: (subtask.points, [name[-3:] for name in subtask.tests]) for subtask in task.subtasks}
     assert subtasks == {"a": (30, ["000"]), "subtask 1": (30, ["000", "001", "002"]), "c": (40, ["000", "002"])}
 
 
@@ -524,9 +437,124 @@ REPOSITORY: dict[str, bytes | str] = {
 }  # fmt: skip
 
 
+UNMADE = {f"tests/{name}.in": None for name in TESTS}
+
+
+LISTED: dict[str, bytes | str] = {
+    "task.yaml": "name: sums\ntime_limit: 1\nmemory_limit: 64\nsubmission_format: [adder.%l]\ninput_file: ''\n"
+    "score_type: Sum\nscore_type_parameters: 10\ntestcases:\n"
+    "- {codename: '00', input: input/input00.txt, output: output/output00.txt, public: true}\n"
+    "- {codename: '01', input: input/input01.txt, output: output/output01.txt}\n",
+    **{f"input/input{number}.txt": f"{number}\n" for number in ("00", "01")},
+    **{f"output/output{number}.txt": f"{number}\n" for number in ("00", "01")},
+    "managers/grader.c": CPP,
+}
+BARE = {path: data for path, data in PLAIN.items() if not path.startswith(("input/", "output/"))}
+
+
+def listed(old: str, new: str) -> dict[str, bytes | str]:
+    return with_(LISTED, {"task.yaml": str(LISTED["task.yaml"]).replace(old, new)})
+
+
 def json_plus(base: Files, **changes) -> dict[str, bytes | str]:
     settings = {**json.loads(base["problem.json"]), **changes}
     return with_(base, {"problem.json": json.dumps(settings)})
+
+
+@pytest.mark.parametrize(
+    ("files", "sentence"),
+    [
+        (with_(PLAIN, {"gen/GEN": "1\n2\n"}), "n_input: is 3, but gen/GEN has 2 tests"),
+        (with_(PLAIN, {"gen/GEN": "1\n#ST: 5\n2\n"}), "gen/GEN:2: the first subtask begins after some tests"),
+        (with_(PLAIN, {"gen/GEN": "#ST: x\n2\n"}), "gen/GEN:1: ' x' is not a number of points"),
+        (with_(PLAIN, {"gen/GEN": "1 #ST: 5\n"}), "gen/GEN:1: has a test and begins a subtask"),
+        (with_(PLAIN, {"output/output1.txt": None}), "output/output1.txt: is named by the package, but is not in it"),
+        (with_(PLAIN, {"input/input1.txt": None}), "input/input1.txt: is named by the package"),
+        (
+            with_(PLAIN, {f"input/input{n}.txt": None for n in range(3)}),
+            "has no input/input0.txt; tests that generators",
+        ),
+        (yaml("score_type: Odd\nscore_type_parameters: 1\n"), "score_type: 'Odd' is not known here"),
+        (yaml(MIN + "[[1, 9]]\n"), "name 9 tests or more; there are 3"),
+        (yaml(MIN + "[[1, 'x']]\n"), "no test's name matches 'x'"),
+        (yaml(MIN + "[[1, '(a+)+']]\n"), "is too complicated"),
+        (yaml(MIN + "[[1, '[']]\n"), "is no regular expression"),
+        (yaml(MIN + "[[1]]\n"), "expected [points, tests]"),
+        (
+            yaml(MIN + "[{max_score: 1, testcases: 3, depends_on: [0]}]\n"),
+            "depends_on: expected numbers of groups before this one",
+        ),
+        (
+            yaml(MIN + "[{max_score: 1, testcases: 3, depends_on: 1}]\n"),
+            "depends_on: expected a list of numbers of groups",
+        ),
+        (
+            yaml("score_type: GroupThreshold\nscore_type_parameters: [[1, 3]]\n"),
+            "GroupThreshold needs a number above 0",
+        ),
+        (yaml("task_type: Odd\n"), "task_type: 'Odd' is not one of"),
+        (yaml("task_type: Communication\n"), "is a communication task without a manager"),
+        (yaml("task_type: TwoSteps\n"), "is a task of two steps without the manager"),
+        (
+            with_(yaml("task_type: TwoSteps\ntask_type_parameters: [comparator]\n"), {"sol/manager.cpp": CPP}),
+            "task_type_parameters: say comparator, and there is no check/checker.cpp or the like",
+        ),
+        (
+            with_(yaml("task_type: TwoSteps\ntask_type_parameters: [[]]\n"), {"sol/manager.cpp": CPP}),
+            "task_type_parameters: expected diff or comparator for two steps",
+        ),
+        (with_(yaml("num_processes: 99\n"), {"check/manager.cpp": CPP}), "num_processes: must be from 1 to 32"),
+        (with_(yaml("user_io: odd\n"), {"check/manager.cpp": CPP}), "user_io: 'odd' is neither"),
+        (yaml("output_only_testcases: [1, 2]\n"), "output_only_testcases: a task is judged either by programs"),
+        (with_(yaml("user_io: [x]\n"), {"check/manager.cpp": CPP}), "user_io: '['x']' is neither"),
+        (with_(PLAIN, {"check/controller.cpp": CPP}), "check/controller.cpp: is the controller of an interactive task"),
+        (yaml("output_only_testcases: '0'\n"), "output_only_testcases: a task is judged either by programs or"),
+        (yaml("output_optional_testcases: 0,1\n"), "output_optional_testcases: a task is judged either by"),
+        (
+            with_(PLAIN, {"gen/GEN": "#ST: 100\n#STNAME: a\n#STDEP: b\n1\n2\n3\n"}),
+            "#STDEP: 'b' is no #STNAME of a subtask",
+        ),
+        (with_(PLAIN, {"gen/GEN": "#ST: 9\n#STNAME: a\n1\n#ST: 9\n#STNAME: a\n2\n3\n"}), "two subtasks are called a"),
+        (with_(PLAIN, {"gen/GEN": "#ST: 1\n" * 501 + "1\n2\n3\n"}), "has more than 500 subtasks"),
+        (with_(PLAIN, {"check/checker": "what?"}), "is neither a source nor a program"),
+        (with_(PLAIN, {"task.yaml": "name: sums\ntime_limit: x\nn_input: 3\n"}), "time_limit: 'x' is not a number"),
+        (with_(PLAIN, {"task.yaml": "name: [x\n"}), "task.yaml"),
+        (with_(PLAIN, {"task.yaml": "name: sums\nn_input: many\n"}), "n_input: 'many' is not a number of tests"),
+        (
+            {**BARE, "input/sub1.1.in": "1\n", "output/sub1.1.out": "1\n"},
+            "pairs of files such as input/sub1.1.in are taken alone by --from",
+        ),
+        (listed("'01'", "'00'"), "testcases: two tests have the same codename"),
+        (
+            listed("input: input/input01.txt, ", ""),
+            "testcases.1: expected a mapping with codename, input and output",
+        ),
+        (listed("input/input01.txt", "input/x"), "input/x: is named by the package, but is not in it"),
+        # TPS
+        (with_(EXPORT, UNMADE), "has no tests/NAME.in; make the tests first"),
+        (with_(json_plus(EXPORT, type="Notice", time_limit=10000), UNMADE), "has no tests/NAME.in; make the tests"),
+        (with_(EXPORT, {"tests/1-01.out": None}), "tests/1-01.out: is named by the package"),
+        (with_(EXPORT, {"problem.json": "{"}), "problem.json: is no JSON"),
+        (with_(EXPORT, {"problem.json": "[]"}), "problem.json: expected a JSON object"),
+        (with_(EXPORT, {"problem.json": "[" * 5000}), "problem.json: expected a JSON object"),
+        (json_plus(EXPORT, task_type="Notice"), "type: 'Notice' is not one of"),
+        (json_plus(EXPORT, task_type="Communication"), "is a communication task without a manager"),
+        (json_plus(EXPORT, time_limit="fast"), "time_limit: 'fast' is not a number"),
+        (json_plus(EXPORT, time_limit=700), "time_limit: '700' is not a number of seconds from 0 to 600"),
+        (json_plus(EXPORT, time_limit=600001), "time_limit: '600001' is not a number of seconds from 0 to 600"),
+        (
+            json_plus(EXPORT, memory_limit=3),
+            "memory_limit: '3' is not a number of MiB from 4 to 65536, or of bytes from 4194304",
+        ),
+        (json_plus(EXPORT, memory_limit=0), "memory_limit: '0' is not a number of MiB from 4 to 65536"),
+        (with_(EXPORT, {"subtasks/01-small.json": '{"score": 3, "testcases": ["9-99"]}'}), "there is no tests/9-99.in"),
+        (with_(EXPORT, {"subtasks/01-small.json": '{"score": "x", "testcases": []}'}), "is not a number of points"),
+        (with_(REPOSITORY, {"tests/mapping": "full 7-77\n"}), "tests/mapping:1: expected the names of a subtask"),
+        (with_(REPOSITORY, {"subtasks.json": '{"subtasks": []}'}), "subtasks.json: subtasks: expected an object"),
+    ],
+)
+def test_faults_have_one_sentence(tmp_path, files, sentence):
+    assert sentence in refused(load, tmp_path, files)
 
 
 def test_an_export_of_tps(tmp_path):
@@ -549,7 +577,7 @@ def test_a_repository_of_tps(tmp_path):
     with load(tmp_path, REPOSITORY) as package:
         manifest = package.manifest
         assert (manifest.name, manifest.limits.memory) == ("mountains", 256 * 1024**2)
-        groups = [(group.max_score, group.aggregation) for group in manifest.groups if group.name != "secret"]
+        groups = [(group.max_score, group.aggregation) for group in subgroups(manifest)]
         assert groups == [(30, "min"), (70, "min")]
         assert [test.sample for test in manifest.tests] == [True, False, False, False]
         assert {path for path in paths(package) if path.startswith("submissions/")} == {
@@ -572,14 +600,12 @@ def test_a_repository_of_tps(tmp_path):
         statements = {path for path in paths(package) if path.startswith("statement/")}
         assert statements == {"statement/problem.en.md", "statement/top.png"}
     mapping = "samples 0-01\n2^n 1-01\n2^n 0-01\nfull 2-01\nfull 1-01\n"
-    with load(tmp_path / "mapped", with_(REPOSITORY, {"tests/mapping": mapping})) as package:
-        task = package.manifest.task
-        assert task is not None
-        assert [subtask.tests for subtask in task.subtasks] == [
-            ["sample/0-01"],
-            ["sample/0-01", "secret/1-01"],
-            ["secret/1-01", "secret/2-01"],
-        ]
+    task = task_of(tmp_path / "mapped", with_(REPOSITORY, {"tests/mapping": mapping}))
+    assert [subtask.tests for subtask in task.subtasks] == [
+        ["sample/0-01"],
+        ["sample/0-01", "secret/1-01"],
+        ["secret/1-01", "secret/2-01"],
+    ]
 
 
 @pytest.mark.parametrize(
@@ -590,45 +616,15 @@ def test_a_repository_of_tps(tmp_path):
         {"task_type_params": None, "type_params": [2]},
         {"task_type_parameters": {"num_processes": 2}},
         {"num_processes": 2, "user_io": "std_io"},
+        {"user_io": "fifo_io"},
     ],
 )
 def test_communication_of_tps(tmp_path, parameters):
     files = with_(json_plus(EXPORT, task_type="communication", **parameters), {"graders/manager.cpp": CPP})
     files |= {"graders/stub.cpp": CPP}
-    with load(tmp_path, files) as package:
-        task = package.manifest.task
-        assert task is not None and task.manager is not None
-        assert (task.processes, task.io, task.entry) == (2, "std", "stub")
-
-
-@pytest.mark.parametrize(
-    ("files", "sentence"),
-    [
-        (with_(EXPORT, {f"tests/{name}.in": None for name in TESTS}), "has no tests/NAME.in; make the tests first"),
-        (with_(EXPORT, {"tests/1-01.out": None}), "tests/1-01.out: is named by the package"),
-        (with_(EXPORT, {"problem.json": "{"}), "problem.json: is no JSON"),
-        (with_(EXPORT, {"problem.json": "[]"}), "problem.json: expected a JSON object"),
-        (with_(EXPORT, {"problem.json": "[" * 5000}), "problem.json: expected a JSON object"),
-        (json_plus(EXPORT, task_type="Notice"), "type: 'Notice' is not one of"),
-        (json_plus(EXPORT, task_type="Communication"), "is a communication task without a manager"),
-        (json_plus(EXPORT, time_limit="fast"), "time_limit: 'fast' is not a number"),
-        (with_(EXPORT, {"subtasks/01-small.json": '{"score": 3, "testcases": ["9-99"]}'}), "there is no tests/9-99.in"),
-        (with_(EXPORT, {"subtasks/01-small.json": '{"score": "x", "testcases": []}'}), "is not a number of points"),
-        (with_(REPOSITORY, {"tests/mapping": "full 7-77\n"}), "tests/mapping:1: expected the names of a subtask"),
-        (with_(REPOSITORY, {"subtasks.json": '{"subtasks": []}'}), "subtasks.json: subtasks: expected an object"),
-    ],
-)
-def test_faults_of_tps_have_one_sentence(tmp_path, files, sentence):
-    with pytest.raises(PackageError) as fault:
-        load(tmp_path, files)
-    assert sentence in str(fault.value)
-    assert "\n" not in str(fault.value)
-
-
-def test_user_io_of_tps_beside_its_parameters(tmp_path):
-    files = with_(json_plus(EXPORT, task_type="Communication", user_io="fifo_io"), {"graders/manager.cpp": CPP})
-    with load(tmp_path, files | {"graders/stub.cpp": CPP}) as package:
-        assert package.manifest.task is not None and package.manifest.task.io == "fifo"
+    task = task_of(tmp_path, files)
+    assert task.manager is not None and task.entry == "stub"
+    assert (task.processes, task.io) == ((1, "fifo") if parameters == {"user_io": "fifo_io"} else (2, "std"))
 
 
 def test_tps_says_whether_its_graders_and_checkers_count(tmp_path):
@@ -638,21 +634,10 @@ def test_tps_says_whether_its_graders_and_checkers_count(tmp_path):
     without = json_plus(with_(REPOSITORY, checker), has_grader=False, has_checker=False)
     with load(tmp_path / "without", without) as package:
         assert not package.manifest.validators and not package.manifest.include
-
-
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
-        ({"time_limit": 700}, "time_limit: '700' is not a number of seconds from 0 to 600"),
-        ({"time_limit": 600001}, "time_limit: '600001' is not a number of seconds from 0 to 600"),
-        ({"memory_limit": 3}, "memory_limit: '3' is not a number of MiB from 4 to 65536, or of bytes from 4194304"),
-        ({"memory_limit": 0}, "memory_limit: '0' is not a number of MiB from 4 to 65536"),
-    ],
-)
-def test_limits_are_refused_with_their_units(tmp_path, changes, sentence):
-    with pytest.raises(PackageError) as fault:
-        load(tmp_path, json_plus(EXPORT, **changes))
-    assert sentence in str(fault.value)
+    moved = {"grader/cpp/grader.cpp": None, "grader/java/grader.java": None, "grader/cpp/judge_main.cpp": CPP}
+    assert (
+        task_of(tmp_path / "name", json_plus(with_(REPOSITORY, moved), grader_name="judge_main")).entry == "judge_main"
+    )
 
 
 @pytest.mark.parametrize(
@@ -685,10 +670,10 @@ def test_tests_of_other_names_beside_a_problem_json_are_a_directory(tmp_path):
         assert any("problem.json: is of a system that is not known here" in note for note in package.notes)
 
 
-LISTED = "@subtask samples\nmanual a.in\n@subtask small\n@include samples\ngen 1\n@subtask all\n@include small\ngen 2\n"
+DATA = "@subtask samples\nmanual a.in\n@subtask small\n@include samples\ngen 1\n@subtask all\n@include small\ngen 2\n"
 
 
-@pytest.mark.parametrize(("data", "counts"), [(LISTED, True), (LISTED + "gen 3\n", False), ("gen 1\n", False)])
+@pytest.mark.parametrize(("data", "counts"), [(DATA, True), (DATA + "gen 3\n", False), ("gen 1\n", False)])
 def test_subtasks_of_tps_by_gen_data_where_there_is_no_mapping(tmp_path, data, counts):
     points = {name: {"index": at, "score": 50 * bool(at)} for at, name in enumerate(["samples", "small", "all"])}
     files: dict[str, bytes | str] = {
@@ -710,7 +695,7 @@ def test_the_memory_limit_that_is_asked_for_counts(tmp_path, limit):
     root = write(tmp_path / "tps", json_plus(EXPORT, memory_limit=limit))
     with read_package(root, options=ImporterWords(memory=77)) as package:
         assert package.manifest.limits.memory == 77 * 1024**2
-    root = write(tmp_path / "cms", PLAIN)
+    root = write(tmp_path / "cms", with_(yaml("num_processes: 0\n"), {"check/manager.cpp": CPP}))
     with read_package(root, options=ImporterWords(memory=77)) as package:
         assert package.manifest.limits.memory == 77 * 1024**2
         assert any("memory limit 77 MiB, as --memory says, in place of" in note for note in package.notes)
@@ -726,17 +711,6 @@ def test_a_time_limit_in_milliseconds(tmp_path, line, seconds):
         assert any("milliseconds" in note for note in package.notes) == (line == "time_limit: 10000")
 
 
-LISTED = {
-    "task.yaml": "name: sums\ntime_limit: 1\nmemory_limit: 64\nsubmission_format: [adder.%l]\ninput_file: ''\n"
-    "score_type: Sum\nscore_type_parameters: 10\ntestcases:\n"
-    "- {codename: '00', input: input/input00.txt, output: output/output00.txt, public: true}\n"
-    "- {codename: '01', input: input/input01.txt, output: output/output01.txt}\n",
-    **{f"input/input{number}.txt": f"{number}\n" for number in ("00", "01")},
-    **{f"output/output{number}.txt": f"{number}\n" for number in ("00", "01")},
-    "managers/grader.c": CPP,
-}
-
-
 def test_tests_that_task_yaml_lists(tmp_path):
     with load(tmp_path, LISTED) as package:
         assert [test.name.rpartition("/")[2] for test in package.manifest.tests] == ["00", "01"]
@@ -745,50 +719,29 @@ def test_tests_that_task_yaml_lists(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "sentence"),
-    [
-        ("'01'", "'00'", "testcases: two tests have the same codename"),
-        ("input: input/input01.txt, ", "", "testcases.1: expected a mapping with codename, input and output"),
-        ("input/input01.txt", "input/x", "input/x: is named by the package, but is not in it"),
-    ],
-)
-def test_tests_that_are_listed_wrongly(tmp_path, old, new, sentence):
-    with pytest.raises(PackageError) as fault:
-        load(tmp_path, with_(LISTED, {"task.yaml": str(LISTED["task.yaml"]).replace(old, new)}))
-    assert sentence in str(fault.value)
-
-
-@pytest.mark.parametrize(
     ("names", "official"),
     [
-        (["sol_100.cpp", "sol_40.cpp"], ["sol_100.cpp"]),
-        (["anna_full.py", "slow.cpp", "grader.cpp"], ["anna_full.py"]),
-        (["bob.cpp"], ["bob.cpp"]),
-        (["bob.cpp", "eve.cpp"], []),
-        (["solution.cpp", "eve_ok.cpp"], ["solution.cpp"]),
+        (["sol/sol_100.cpp", "sol/sol_40.cpp"], "sol_100.cpp"),
+        (["sol/anna_full.py", "sol/slow.cpp", "sol/grader.cpp"], "anna_full.py"),
+        (["sol/bob.cpp"], "bob.cpp"),
+        (["sol/bob.cpp", "sol/eve.cpp"], ""),
+        (["sol/solution.cpp", "sol/eve_ok.cpp"], "solution.cpp"),
+        (["solution/sums.c", "solution/generator.c"], "sums.c"),
+        (["solution/anybody.py"], "anybody.py"),
+        (["solution/anybody.py", "solution/another.py"], ""),
+        # Programs that make tests are no solutions.
+        (["sol/gengen.py"], ""),
+        (["sol/generatore.cpp", "sol/valida.py"], ""),
+        (["sol/sums_long.cpp", "sol/gen_all.py"], "sums_long.cpp"),
+        (["sol/generous.cpp"], "generous.cpp"),
+        (["sol/checker.cpp"], ""),
     ],
 )
-def test_the_official_solution_by_another_name(tmp_path, names, official):
-    files = with_(PLAIN, {"sol/solution.cpp": None, "sol/soluzione.py": None, "sol/slow.cpp": None})
-    with load(tmp_path, {**files, **{f"sol/{name}": CPP for name in names}}) as package:
-        solutions = sorted(path for path in paths(package) if path.startswith("submissions/"))
-        assert solutions == [f"submissions/accepted/{name}" for name in official]
-
-
-@pytest.mark.parametrize(
-    ("names", "official"),
-    [
-        (["sums.c", "generator.c"], ["sums.c"]),
-        (["anybody.py"], ["anybody.py"]),
-        (["anybody.py", "another.py"], []),
-    ],
-)
-def test_solutions_in_the_other_folder(tmp_path, names, official):
-    files = with_(PLAIN, {"sol/solution.cpp": None, "sol/soluzione.py": None, "sol/slow.cpp": None})
-    with load(tmp_path, {**files, **{f"solution/{name}": CPP for name in names}}) as package:
-        solutions = sorted(path for path in paths(package) if path.startswith("submissions/"))
-        assert solutions == [f"submissions/accepted/{name}" for name in official]
-        assert not any("nothing says what they are for" in note for note in package.notes)
+def test_the_official_solution_by_its_name_or_being_alone(tmp_path, names, official):
+    files = {path: data for path, data in PLAIN.items() if not path.startswith("sol/")}
+    with load(tmp_path, {**files, **dict.fromkeys(names, CPP)}) as package:
+        assert set(package.submissions) == ({f"submissions/accepted/{official}"} if official else set())
+        assert "solution/" not in names[0] or not any("nothing says what they are for" in n for n in package.notes)
 
 
 def test_headers_of_managers_go_with_submissions_without_a_grader(tmp_path):
@@ -828,12 +781,6 @@ def test_words_that_yaml_has_as_truth_values(tmp_path):
         assert (package.manifest.task.input_file, package.manifest.task.output_file) == ("on", "off")
 
 
-def test_tests_that_are_not_made_are_said_before_anything_else(tmp_path):
-    files = with_(json_plus(EXPORT, type="Notice", time_limit=10000), {f"tests/{name}.in": None for name in TESTS})
-    with pytest.raises(PackageError, match=r"has no tests/NAME\.in; make the tests first"):
-        load(tmp_path, files)
-
-
 def test_the_only_statement_of_tps_may_have_any_name(tmp_path):
     with load(tmp_path / "one", with_(REPOSITORY, {"statement/index.md": None, "statement/prob.md": "x"})) as package:
         assert "statement/problem.en.md" in paths(package)
@@ -842,19 +789,13 @@ def test_the_only_statement_of_tps_may_have_any_name(tmp_path):
         assert "statement/problem.en.md" not in paths(package)
 
 
-def test_the_grader_of_tps_may_have_another_name(tmp_path):
-    moved = {"grader/cpp/grader.cpp": None, "grader/java/grader.java": None, "grader/cpp/judge_main.cpp": CPP}
-    with load(tmp_path, json_plus(with_(REPOSITORY, moved), grader_name="judge_main")) as package:
-        assert package.manifest.task is not None and package.manifest.task.entry == "judge_main"
-
-
-def test_what_is_not_known_or_not_used_is_said(tmp_path):
+def test_unknown_keys_and_unused_files_are_noted(tmp_path):
     files = with_(yaml("depends_on: [x]\n"), {"check/checker.cpp": CPP, "check/gen.sh": "", "cor/old.txt": ""})
     with load(tmp_path / "cms", files) as package:
         notes = "\n".join(package.notes)
     assert "task.yaml: depends_on: nothing is known of this key" in notes
     assert "check/gen.sh, cor/old.txt: nothing says what they are for" in notes
-    groups = "score_type: GroupMin\nscore_type_parameters: [{points: 100, testcases: 3, color: red}]\n"
+    groups = MIN + "[{points: 100, testcases: 3, color: red}]\n"
     with load(tmp_path / "groups", yaml(groups)) as package:
         assert any("score_type_parameters.0: color: nothing is known" in note for note in package.notes)
     repository = json_plus(with_(REPOSITORY, {"grader/cpp/notes.txt": "", "checker/other.txt": ""}), time_limt=3)
@@ -890,20 +831,13 @@ def test_score_types_of_tps(tmp_path):
             assert not any("score_type" in note for note in package.notes)
             task = package.manifest.task
             rules = [str(subtask.rule) for subtask in task.subtasks] if task is not None else []
-            return {group.aggregation for group in package.manifest.groups if "/" in group.name}, rules
+            return {group.aggregation for group in subgroups(package.manifest)}, rules
 
     for kind, rule in (("GroupMin", "min"), ("GroupMul", "mul"), ("GroupSum", "sum")):
         aggregations, rules = groups(kind)
         assert aggregations == {rule} or set(rules) == {rule}, (kind, aggregations, rules)
     with pytest.raises(PackageError, match="score_type: 'Sum' is not one of GroupMin, GroupMul, GroupSum"):
         groups("Sum")
-
-
-def test_tests_by_other_names_are_pointed_at(tmp_path):
-    names = {f"{folder}/sub1.1.{end}": "1\n" for folder, end in (("input", "in"), ("output", "out"))}
-    bare = {path: data for path, data in PLAIN.items() if not path.startswith(("input/", "output/"))}
-    with pytest.raises(PackageError, match=r"pairs of files such as input/sub1\.1\.in are taken alone by --from"):
-        load(tmp_path, with_(bare, names))
 
 
 def test_tps_names_what_it_leaves_out_and_says_nothing_untrue(tmp_path):
@@ -935,19 +869,3 @@ def test_solutions_of_tps_with_exceptions(tmp_path, verdict, exception, place):
         folders = {path.split("/")[1] for path in paths(package) if path.endswith("/x.cpp")}
         assert folders == ({place} if place else set())
         assert any("solution x.cpp: " in note for note in package.notes) is (place is None)
-
-
-@pytest.mark.parametrize(
-    ("sources", "expected"),
-    [
-        (["gengen.py"], set()),
-        (["generatore.cpp", "valida.py"], set()),
-        (["sums_long.cpp", "gen_all.py"], {"submissions/accepted/sums_long.cpp"}),
-        (["generous.cpp"], {"submissions/accepted/generous.cpp"}),
-        (["checker.cpp"], set()),
-    ],
-)
-def test_a_lone_program_that_makes_tests_is_no_solution(tmp_path, sources, expected):
-    files = {path: data for path, data in PLAIN.items() if not path.startswith("sol/")}
-    with read_package(write(tmp_path, {**files, **{f"sol/{name}": "x" for name in sources}})) as package:
-        assert set(package.submissions) == expected

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.common.errors import PackageError, UsageError
+from judge.common.errors import UsageError
 from judge.problems.importers import gensh
 from judge.problems.importers.draft import ImporterWords
 from judge.problems.importers.making import UnmadeError
 from judge.problems.package import read_package
 from judge.problems.reading.checks import check_package
-from tests.support.packages import ByteFiles, folder
-from tests.unit.test_importers_made import completed, contents, plan_of, run, steps
+from tests.support.packages import ByteFiles, folder, refusal
+from tests.unit.test_importers_made import completed, contents, impossible, plan_of, run, steps
 
 SCRIPT = """#!/bin/bash
 PPATH=$(realpath ..)
@@ -94,7 +94,7 @@ def test_a_problem_without_scores(tmp_path: Path) -> None:
     checked.plan.close()
 
 
-def test_what_is_planned_can_be_run(tmp_path: Path) -> None:
+def test_a_plan_can_be_run(tmp_path: Path) -> None:
     script = "use_solution sol.py\ncompile gen.py\ngroup a 1\ntc t gen 3 'x y'\ntc_manual ../manual/big.in\n"
     programs = {
         "data/gen.py": b"import sys\nprint(*sys.argv[1:3])\n",
@@ -110,6 +110,9 @@ def test_what_is_planned_can_be_run(tmp_path: Path) -> None:
         "data/secret/a/001-t.in": b"3 x y\n", "data/secret/a/001-t.ans": b"y x 3\n",
         "data/secret/a/002-big.ans": b"9\n",
     }  # fmt: skip
+
+
+HEAD = "use_solution sol.cpp\ncompile gen.py\ngroup g1 10\n"
 
 
 @pytest.mark.parametrize(
@@ -132,12 +135,33 @@ def test_what_is_planned_can_be_run(tmp_path: Path) -> None:
         ("tc z\n", "there is no test 'z' before this"),
         ("group\n", "'group' is more than commands"),
         ("use_solution sol.cpp\ncompile gen.py\ngroup a 1\ntc 1 gen\ntc 1 gen\n", "there are two tests called '1'"),
+        ("for i in 1; do\n" * 1200 + "done\n" * 1200, "too many loops in loops"),
+        *(
+            (f"compile gen.py\ngroup a 1\ntc 1 gen {argument}\n", "is more than commands")
+            for argument in (
+                '"$(x)"', '"`x`"', "a;b", "'a'(b)", "'a' $x", "{1..3}", "x{a,b}", "~/x", "?", "'a", "a#b; x",
+            )
+        ),
+        *(
+            (f"{HEAD}for i in {values}; do\n tc t$i gen $i\ndone\n", "is more than commands of gen.sh and simple loops")
+            for values in ("$(seq 1 3)", "`seq 3`", "sample/*.in", "$(ls)")
+        ),
+        *(
+            (f"{HEAD}tc a gen $(({sum_}))\n", "is more than commands of gen.sh and simple loops")
+            for sum_ in ("1/0", "2**3", "1//2", "nobody+1", "010", "1<<9", "9999999999*9999999999", "1 2", "()")
+        ),
+        *(
+            (f"{HEAD}tc b gen 1\nif true; then\n{line}\nfi\n", "generate.sh:7: ")
+            for line in (
+                "tc a gen 1", "  ./x > secret/g1/1.in", "for i in 1; do tc $i gen; done", "cp a secret/g1/1.in",
+                "x | tee y.in", "x && mv a b", "if ! group g9 3; then", "./x >> 1.ans", "exit 0",
+            )
+        ),
+        (f"{HEAD}tc b gen 1\nif true; then\necho x\n", "generate.sh:6: 'if true; then' is more than"),
     ],
-)
+)  # fmt: skip
 def test_other_scripts_are_refused(tmp_path: Path, script: str, sentence: str) -> None:
-    with pytest.raises(PackageError) as caught:
-        read_package(folder(tmp_path, with_(script)))
-    assert sentence in str(caught.value) and not isinstance(caught.value, UnmadeError)
+    assert sentence in impossible(folder(tmp_path, with_(script)))
 
 
 @pytest.mark.parametrize(
@@ -152,30 +176,15 @@ def test_a_few_lines_stand_for_no_more_than_a_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str
 ) -> None:
     monkeypatch.setattr(gensh, "_CHARACTERS", 65536)
-    with pytest.raises(PackageError, match="come to too much text"):
-        read_package(folder(tmp_path, with_(script)))
-
-
-def test_loops_in_loops_have_an_end(tmp_path: Path) -> None:
-    with pytest.raises(PackageError, match="too many loops in loops"):
-        read_package(folder(tmp_path, with_("for i in 1; do\n" * 1200 + "done\n" * 1200)))
+    assert "come to too much text" in refusal(folder(tmp_path, with_(script)))
 
 
 @pytest.mark.parametrize(
     "argument", ['s="("', "s='$(x)|'", '"a;b" # (in words)', "'a#' x", "a#b # c", "'{1..3}'", "[1]"]
 )
-def test_what_is_in_quotes_asks_no_shell(tmp_path: Path, argument: str) -> None:
+def test_quoted_arguments_need_no_shell(tmp_path: Path, argument: str) -> None:
     with pytest.raises(UnmadeError):  # its tests are to be made, which is what it asks for
         read_package(folder(tmp_path, with_(f"use_solution sol.cpp\ncompile gen.py\ngroup a 1\ntc 1 gen {argument}\n")))
-
-
-@pytest.mark.parametrize(
-    "argument", ['"$(x)"', '"`x`"', "a;b", "'a'(b)", "'a' $x", "{1..3}", "x{a,b}", "~/x", "?", "'a", "a#b; x"]
-)
-def test_what_asks_a_shell_is_refused(tmp_path: Path, argument: str) -> None:
-    test_other_scripts_are_refused(
-        tmp_path, f"compile gen.py\ngroup a 1\ntc 1 gen {argument}\n", "is more than commands"
-    )
 
 
 LINES = [
@@ -201,8 +210,7 @@ def test_any_script_is_planned_or_refused(tmp_path_factory: pytest.TempPathFacto
 def test_a_gen_of_the_packages_own_is_refused(tmp_path: Path) -> None:
     script = b". ./gen.sh\nuse_solution sol.cpp\ngroup g1 40\ntc_manual ../manual/big.in\n"
     files: ByteFiles = {**FILES, "data/gen.sh": b"group () {\n}\n", "data/generate.sh": script}
-    with pytest.raises(PackageError, match=r"data/gen\.sh: is a gen\.sh of the package's own, which is not read; run"):
-        read_package(folder(tmp_path, files))
+    assert "data/gen.sh: is a gen.sh of the package's own, which is not read; run" in refusal(folder(tmp_path, files))
 
 
 @pytest.mark.parametrize(
@@ -220,13 +228,6 @@ def test_ranges_keep_their_zeros(tmp_path: Path, values: str, names: list[str]) 
     plan = plan_of(folder(tmp_path, with_(script)))
     inputs = [step.products[0] for test in plan.tests for step in test if step.products[0].endswith(".in")]
     assert [path.partition("-t")[2][:-3] for path in inputs] == names
-
-
-@pytest.mark.parametrize("values", ["$(seq 1 3)", "`seq 3`", "sample/*.in", "$(ls)"])
-def test_other_loops_are_refused(tmp_path: Path, values: str) -> None:
-    script = f"use_solution sol.cpp\ncompile gen.py\ngroup g 1\nfor i in {values}; do\n tc t$i gen $i\ndone\n"
-    with pytest.raises(PackageError, match=r"is more than commands of gen\.sh and simple loops"):
-        plan_of(folder(tmp_path, with_(script)))
 
 
 def test_scripts_that_do_not_count_are_said(tmp_path: Path) -> None:
@@ -253,15 +254,6 @@ def test_a_shells_sums_are_computed(tmp_path: Path) -> None:
     assert steps(plan_of(folder(tmp_path, with_(script))))[0][1:5] == ("199", "k=-42", "-1,8", "2")
 
 
-@pytest.mark.parametrize(
-    "expression", ["1/0", "2**3", "1//2", "nobody+1", "010", "1<<9", "9999999999*9999999999", "1 2", "()"]
-)
-def test_a_shells_other_sums_are_refused(tmp_path: Path, expression: str) -> None:
-    script = f"use_solution sol.cpp\ncompile gen.py\ngroup g 9\ntc a gen $(({expression}))\n"
-    with pytest.raises(PackageError, match=r"generate\.sh:5: '.*' is more than commands of gen\.sh and simple loops"):
-        plan_of(folder(tmp_path, with_(script)))
-
-
 PICTURES = """wait
 if which dot >/dev/null; then
     echo Creating visualizations...
@@ -281,22 +273,3 @@ tc last gen 7
 def test_a_block_that_draws_pictures_makes_no_tests(tmp_path: Path) -> None:
     plan = plan_of(folder(tmp_path, {**FILES, "data/generate.sh": (SCRIPT + PICTURES).encode()}))
     assert plan.tests[-1][0].output == "data/secret/g2/008-last.in"
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "tc a gen 1", "  ./x > secret/g1/1.in", "for i in 1; do tc $i gen; done", "cp a secret/g1/1.in", "x | tee y.in",
-        "x && mv a b", "if ! group g9 3; then", "./x >> 1.ans", "exit 0",
-    ],
-)  # fmt: skip
-def test_a_block_that_may_make_tests_is_refused(line: str, tmp_path: Path) -> None:
-    script = f"use_solution sol.cpp\ncompile gen.py\ngroup g1 10\ntc b gen 1\nif true; then\n{line}\nfi\n"
-    with pytest.raises(PackageError, match=r"generate\.sh:7: .* is more than commands of gen\.sh"):
-        read_package(folder(tmp_path, with_(script)))
-
-
-def test_a_block_without_an_end_is_refused(tmp_path: Path) -> None:
-    script = "use_solution sol.cpp\ncompile gen.py\ngroup g1 10\ntc b gen 1\nif true; then\necho x\n"
-    with pytest.raises(PackageError, match=r"generate\.sh:6: 'if true; then' is more than"):
-        read_package(folder(tmp_path, with_(script)))

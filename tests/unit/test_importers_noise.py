@@ -77,7 +77,7 @@ def test_several_of_one_thing() -> None:
     assert [several(count, "test") for count in (0, 1, 2)] == ["0 tests", "1 test", "2 tests"]
 
 
-def test_what_an_import_says_has_no_false_plurals(tmp_path: Path) -> None:
+def test_notes_of_an_import_have_no_false_plurals(tmp_path: Path) -> None:
     with read_package(folder(tmp_path, {"1.in": b"1\n", "1.out": b"1\n"}), time_limit=1) as package:
         assert any("carried over: 1 test, 0 of them samples" in note for note in package.notes)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,7 @@ from judge.problems import importers
 from judge.problems.importers import ImporterWords
 from judge.problems.importers.making import UnmadeError
 from judge.problems.package import Package, read_package
-from tests.support.packages import ByteFiles, archive, folder
+from tests.support.packages import ByteFiles, archive, folder, refused, run_wrapper
 
 CPP = b"int main() {}\n"
 NAMES = ("0", "1a", "1b", "1ocen", "2", "10")
@@ -130,10 +128,8 @@ def test_groups_that_contain_others(tmp_path: Path) -> None:
         ({"prog/abcchk.java": b""}, "abcchk.java: is a checker that is no source"),
     ],
 )
-def test_what_is_refused(extra: ByteFiles, sentence: str, tmp_path: Path) -> None:
-    with pytest.raises(PackageError) as caught:
-        read(tmp_path, {**ABC, **extra})
-    assert sentence in str(caught.value)
+def test_refused(extra: ByteFiles, sentence: str, tmp_path: Path) -> None:
+    assert sentence in refused(read, tmp_path, {**ABC, **extra})
 
 
 def test_one_limit_for_all_by_option(tmp_path: Path) -> None:
@@ -160,8 +156,7 @@ def test_outputs_are_made_by_the_program_that_is_called_as_the_problem(tmp_path:
     assert plan.programs["solution"].name == "prog/abc.cpp"
     plan.close()
     files = {path: data for path, data in files.items() if not path.startswith("prog/abc.") and path != "prog/abc2.py"}
-    with pytest.raises(PackageError, match=r"out/abc2.out: is missing, and no prog/abc.cpp or the like makes it"):
-        read(tmp_path / "2", files)
+    assert "out/abc2.out: is missing, and no prog/abc.cpp or the like makes it" in refused(read, tmp_path / "2", files)
 
 
 def test_inputs_that_a_program_is_to_make(tmp_path: Path) -> None:
@@ -188,17 +183,8 @@ def test_what_a_checker_says(prints: str, code: int, part: str | None, tmp_path:
         assert any("checker prog/abcchk.cpp, asked as SIO2 does" in note for note in package.notes)
         run = package.read(package.manifest.validators[0].files["run"])
     assert b"parts=yes" in run and b"parts=no" in Path(importers.__file__).with_name("sio2_wrapper.sh").read_bytes()
-    (tmp_path / "run").write_bytes(run)
-    (tmp_path / "checker").write_text(f"#!/bin/sh\nprintf '{prints}'\n")
-    (tmp_path / "feedback").mkdir()
-    for name in ("run", "checker"):
-        (tmp_path / name).chmod(0o755)
-    sh = shutil.which("sh") or "/bin/sh"
-    command = [sh, str(tmp_path / "run"), "in", "ans", str(tmp_path / "feedback") + "/"]
-    process = subprocess.run(command, input=b"", capture_output=True, check=False)
-    multiplier = tmp_path / "feedback" / "score_multiplier.txt"
-    assert process.returncode == code
-    assert (multiplier.read_text().strip() if multiplier.exists() else None) == part
+    exit_code, feedback = run_wrapper(tmp_path, run, f"printf '{prints}'")
+    assert (exit_code, feedback.get("score_multiplier.txt")) == (code, part)
 
 
 @pytest.mark.parametrize("name", ["abcfoo.in", "1.in"])

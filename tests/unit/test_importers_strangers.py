@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from judge.common.errors import PackageError
 from judge.common.yamltext import read as read_yaml
 from judge.problems.importers import ImporterWords, open_package_tree
 from judge.problems.importers.pairs import find_pairs
+from tests.support import packages
 from tests.support.packages import ByteFiles, archive
 
 ONE: ByteFiles = {"a.in": b"1\n", "a.out": b"1\n", "c.cpp": b"int main() {}\n"}
@@ -30,42 +30,7 @@ def opened(tmp_path: Path, files: ByteFiles, words: ImporterWords | None = None)
 
 
 def refused(tmp_path: Path, files: ByteFiles) -> str:
-    with pytest.raises(PackageError) as caught:
-        opened(tmp_path, files)
-    message = str(caught.value)
-    assert "\n" not in message
-    return message
-
-
-@pytest.mark.parametrize(
-    ("init", "sentence"),
-    [
-        ("checker: {name: bridged, args: {files: c.cpp, type: [x]}}", "checker: type: '['x']' is not known"),
-        ("interactive: {files: c.cpp, type: {a: 1}}", "interactive: type: '{'a': 1}' is not known"),
-        ("checker: {name: sorted, args: {split_on: [x]}}", "split_on: expected lines or whitespace"),
-        ("communication: {manager: {files: c.cpp}, type: [x]}", "type: '['x']' is none of cms, default"),
-    ],
-)
-def test_lists_and_mappings_where_a_word_is_expected(tmp_path: Path, init: str, sentence: str) -> None:
-    assert sentence in refused(tmp_path, {**ONE, "init.yml": f"{CASE}{init}\n".encode()})
-
-
-@pytest.mark.parametrize(
-    ("keys", "sentence"),
-    [
-        ("output_only_testcases: [1, 2]", "output_only_testcases: a task is judged either by programs"),
-        ("task_type: Communication\nuser_io: [x]", "user_io: '['x']' is neither"),
-    ],
-)
-def test_lists_where_a_task_of_cms_has_a_word(tmp_path: Path, keys: str, sentence: str) -> None:
-    files = {"input/input0.txt": b"1\n", "output/output0.txt": b"1\n", "check/manager.cpp": b"int main() {}\n"}
-    files["task.yaml"] = f"name: sum\ntitle: Sum\ntime_limit: 1\nmemory_limit: 64\nn_input: 1\n{keys}\n".encode()
-    assert sentence in refused(tmp_path, files)
-
-
-def test_a_descriptor_that_is_a_list_is_no_file(tmp_path: Path) -> None:
-    files, _ = opened(tmp_path, {**ONE, "init.yml": f"{CASE}io_redirects: {{a: {{fd: [0]}}}}\n".encode()})
-    assert b"input_file" not in files.get("judge.yaml", b"")
+    return packages.refused(opened, tmp_path, files)
 
 
 @pytest.mark.parametrize("body", ["return f(kw)", "return kw[NUMBER]", "return kw.get(NUMBER)"])
@@ -150,20 +115,6 @@ def test_letters_before_the_word_for_input_are_a_part_of_the_name() -> None:
 
 
 # --- sentences that name what there is ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("init", "sentence"),
-    [
-        ("time_limit: 601", "init.yml: time_limit: '601' is not a number of seconds above 0, up to 600"),
-        ("time_limit: .nan", "init.yml: time_limit: '.nan' is not a number of seconds"),
-        ("memory_limit: 1.0e+308", "init.yml: memory_limit: '1.0e+308' is not a number of KiB above 0, up to 67108864"),
-        ("file_io: {input: ../x, output: y}", "init.yml: input file: '../x' is not the name of a file"),
-        ("file_io: {output: [x]}", "init.yml: output file: '['x']' is not the name of a file"),
-    ],
-)
-def test_settings_of_dmoj_that_are_possible_nowhere(tmp_path: Path, init: str, sentence: str) -> None:
-    assert sentence in refused(tmp_path, {**ONE, "init.yml": f"{CASE}{init}\n".encode()})
 
 
 def test_an_archive_in_a_package_has_its_own_name_in_sentences(tmp_path: Path) -> None:

@@ -237,22 +237,23 @@ def test_draws_by_weight_also_by_great_ones(programs) -> None:
         assert odd == 0 and len(means) == 4 and all(abs(mean - expected) < 3 for mean in means), line
 
 
+def run(program: Path, root: Path, *texts: str) -> subprocess.CompletedProcess[str]:
+    files = ["input", "output", "answer"]
+    for name, text in zip(files, texts, strict=True):
+        (root / name).write_text(text)
+    return subprocess.run([program, *files], cwd=root, capture_output=True, text=True, check=False)
+
+
 @pytest.mark.parametrize(("test", "answer", "output", "code", "says"), JUDGED)
 def test_what_a_checker_says(test, answer, output, code, says, programs, tmp_path) -> None:
-    for name, text in (("input", test), ("output", output), ("answer", answer)):
-        (tmp_path / name).write_text(text)
-    command = [programs / "checker", "input", "output", "answer"]
-    process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    process = run(programs / "checker", tmp_path, test, output, answer)
     assert process.returncode == code, process.stderr
     assert says in process.stderr and process.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(("output", "code", "says"), BY_GRADER)
 def test_what_a_checker_of_an_ioi_task_says(output, code, says, programs, tmp_path) -> None:
-    for name, text in (("input", ""), ("output", output), ("answer", SAID + "1 2\n3\n")):
-        (tmp_path / name).write_text(text)
-    command = [programs / "grader", "input", "output", "answer"]
-    process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    process = run(programs / "grader", tmp_path, "", output, SAID + "1 2\n3\n")
     assert (process.returncode, says in process.stderr) == (code, True), process.stderr
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import tarfile
-import zipfile
 from pathlib import Path
 
 import pytest
 
 from judge.problems.importers import open_package_tree
 from judge.problems.reading.checks import check_package
+from tests.support.packages import archive, folder
 
 BASE = {
     "problem.yaml": b"name: Minus\nlimits: {time_limit: 1}\n",
@@ -29,24 +28,14 @@ RUBBISH = (".DS_Store", "._1.in", "__MACOSX/1.in", "__pycache__/a.pyc", "Thumbs.
 
 
 def pack(tmp_path: Path, files: dict[str, bytes], kind: str) -> Path:
-    if kind == "folder":
-        for name, data in files.items():
-            path = tmp_path / "minus" / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
-        return tmp_path / "minus"
-    path = tmp_path / f"minus.{kind}"
     if kind == "zip":
-        with zipfile.ZipFile(path, "w") as archive:
-            for name, data in files.items():
-                archive.writestr(f"minus/{name}", data)
-    else:
-        with tarfile.open(path, "w") as archive:
-            for name, data in files.items():
-                info = tarfile.TarInfo(f"minus/{name}")
-                info.size = len(data)
-                archive.addfile(info, io.BytesIO(data))
-    return path
+        return archive(tmp_path, files, "minus/", "minus.zip")
+    root = folder(tmp_path, files, "minus")
+    if kind == "folder":
+        return root
+    with tarfile.open(tmp_path / "minus.tar", "w") as file:
+        file.add(root, "minus")
+    return tmp_path / "minus.tar"
 
 
 def checked(path: Path) -> list[str]:
@@ -54,22 +43,22 @@ def checked(path: Path) -> list[str]:
 
 
 KINDS = pytest.mark.parametrize("kind", ["folder", "zip", "tar"])
-FOLDERS = pytest.mark.parametrize("folder", ["data/secret", "data/sample", "submissions/accepted", "include"])
+FOLDERS = pytest.mark.parametrize("place", ["data/secret", "data/sample", "submissions/accepted", "include"])
 
 
 @KINDS
 @FOLDERS
 @pytest.mark.parametrize("name", sorted(MEANT))
-def test_a_hidden_file_or_a_backup_is_named(tmp_path, kind, folder, name):
-    lines = checked(pack(tmp_path, {**BASE, f"{folder}/{name}": b"1\n"}, kind))
+def test_a_hidden_file_or_a_backup_is_named(tmp_path, kind, place, name):
+    lines = checked(pack(tmp_path, {**BASE, f"{place}/{name}": b"1\n"}, kind))
     first = name.split("/")[0]
-    assert any(line.startswith("warning: ") and f"/{folder}/{first}: is left out" in line and MEANT[name] in line
+    assert any(line.startswith("warning: ") and f"/{place}/{first}: is left out" in line and MEANT[name] in line
                for line in lines), lines  # fmt: skip
 
 
 @KINDS
 @pytest.mark.parametrize("name", RUBBISH)
-def test_what_tools_leave_behind_is_not(tmp_path, kind, name):
+def test_rubbish_of_tools_is_not_named(tmp_path, kind, name):
     assert not any("left out" in line for line in checked(pack(tmp_path, {**BASE, f"data/secret/{name}": b""}, kind)))
 
 

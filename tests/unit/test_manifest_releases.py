@@ -49,7 +49,7 @@ def manifest(**fields: object) -> ProblemManifest:
     return ProblemManifest(name="p", tests=[ProblemTest(name="secret/1", input=SHA, answer=SHA, **test)], **fields)
 
 
-def test_what_says_nothing_new_is_understood():
+def test_manifests_without_new_fields_are_understood():
     assert understood(manifest())
     assert understood(manifest(graders=[LegacyGroup(name="")], type=[ProblemType.SCORING], passes=3))
 
@@ -70,7 +70,7 @@ def test_what_says_nothing_new_is_understood():
         {"test": {"files": {"data.txt": SHA}}},
     ],
 )
-def test_what_would_be_judged_otherwise_is_refused(fields):
+def test_manifests_with_new_fields_are_refused(fields):
     assert not understood(manifest(**fields))
 
 

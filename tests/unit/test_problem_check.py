@@ -58,12 +58,25 @@ WANTED = [
 ]
 
 
+WHOLE: dict[str, str] = {
+    "problem.yaml": "problem_format_version: 2025-09\nname: A\nuuid: x\nlicense: cc0\ncredits: A\n"
+    "limits: {time_limit: 1}\nconstants: {most: 5}\n",
+    "statement/problem.en.md": "Up to {{most}}.\n\n{{nextsample}}\n",
+    "data/secret/1.in": "1\n",
+    "data/secret/1.ans": "1\n",
+    "data/sample/1.in": "2\n",
+    "data/sample/1.ans": "0.5 yes\n",
+    "input_validators/a.py": "import sys\nsys.exit(42)\n",
+    "submissions/accepted/a.py": "print(1)\n",
+}
+
+
 def findings(path: Path) -> list[str]:
     return [f"{finding.level}: {finding.text}" for finding in check_package(path).findings.all]
 
 
 @pytest.mark.parametrize("sentence", WANTED)
-def test_everything_is_said_at_once(tmp_path: Path, sentence: str) -> None:
+def test_all_findings_come_at_once(tmp_path: Path, sentence: str) -> None:
     lines = findings(packages.write(tmp_path / "sum", BAD))
     assert any(line.startswith(sentence) for line in lines), lines
 
@@ -75,15 +88,8 @@ def test_import_says_the_first_error_and_how_many_follow(tmp_path: Path) -> None
         read_package(packages.write(tmp_path / "sum", BAD))
 
 
-def test_what_a_whole_package_says(tmp_path: Path) -> None:
-    complete = {
-        "problem.yaml": "problem_format_version: 2025-09\nname: A\nuuid: x\nlicense: cc0\ncredits: A\n",
-        "statement/problem.en.md": "x",
-        "data/secret/1.in": "1\n",
-        "data/secret/1.ans": "1\n",
-        "input_validators/a.py": "import sys\nsys.exit(42)\n",
-        "submissions/accepted/a.py": "print(1)\n",
-    }
+def test_findings_of_a_complete_package(tmp_path: Path) -> None:
+    complete = {**WHOLE, "problem.yaml": WHOLE["problem.yaml"].replace("limits: {time_limit: 1}\n", "")}
     assert findings(packages.write(tmp_path / "sum", complete)) == []
     twice = {
         **complete,
@@ -165,17 +171,6 @@ def test_without_time_limit_and_submissions(tmp_path: Path, kind: str, level: st
         checked.package.close()
 
 
-WHOLE = {
-    "problem.yaml": "problem_format_version: 2025-09\nname: A\nuuid: x\nlicense: cc0\ncredits: A\n"
-    "limits: {time_limit: 1}\nconstants: {most: 5}\n",
-    "statement/problem.en.md": "Up to {{most}}.\n\n{{nextsample}}\n",
-    "data/secret/1.in": "1\n",
-    "data/secret/1.ans": "1\n",
-    "data/sample/1.in": "2\n",
-    "data/sample/1.ans": "0.5 yes\n",
-    "input_validators/a.py": "import sys\nsys.exit(42)\n",
-    "submissions/accepted/a.py": "print(1)\n",
-}
 PNG = b"\x89PNG\r\n\x1a\n\x00"
 
 
@@ -221,7 +216,7 @@ def test_an_entry_point_that_is_not_there(tmp_path: Path, entry: str, files: dic
         ("problem.en.tex", r"\input{part}", "there is no picture 'inner'"),
     ],
 )
-def test_what_a_page_would_show_in_vain(tmp_path: Path, name: str, text: str, sentence: str) -> None:
+def test_findings_of_statements(tmp_path: Path, name: str, text: str, sentence: str) -> None:
     beside = {"statement/there.png": PNG, "statement/part.tex": r"\includegraphics{inner}"}
     root = packages.write(tmp_path / "sum", {**WHOLE, **beside, f"statement/{name}": text})
     if not name.endswith(".md"):

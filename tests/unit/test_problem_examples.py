@@ -70,7 +70,7 @@ def test_every_language_and_every_verdict_occur(examples: ExampleSet):
     assert len({entry.file for entry in examples.examples}) == len(examples.examples)
 
 
-def test_they_are_small(examples: ExampleSet):
+def test_examples_are_small(examples: ExampleSet):
     files = [path for path in EXAMPLES.rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) < 400 * 1024
     for package in examples.packages:

@@ -138,7 +138,7 @@ def test_an_upload_tells_bytes_speed_and_time_left_in_a_bar(monkeypatch: pytest.
     assert re.search(r"5\.\d MB/s 0:00:(10|09)", lines[-1]), lines
 
 
-def test_nothing_is_told_of_no_bytes_and_to_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_upload_is_silent_without_bytes_and_for_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert upload_output(monkeypatch, False, [(60, 0)], 0) == []
     err = screen(terminal=False)
     monkeypatch.setattr(show, "err", err)
@@ -147,7 +147,7 @@ def test_nothing_is_told_of_no_bytes_and_to_programs(monkeypatch: pytest.MonkeyP
     assert said_on(err) == ""
 
 
-def test_what_is_handed_in_to_infer_is_low_and_whole() -> None:
+def test_submissions_for_inferring_have_low_priority_and_run_all_tests() -> None:
     api = Judging()
     candidate = Candidate("accepted/a.py", b"x", "python3", [CURRENT[0]])
     package = type("Package", (), {"manifest": ProblemManifest(name="p", tests=[])})()

@@ -24,7 +24,9 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
         ("foreign/polygon-hunt", ["2025-09, made of a package of polygon"]),
     ],
 )
-def test_what_decides_is_shown(package: str, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_prints_all_that_decides_judging(
+    package: str, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     with read_package(EXAMPLES / package) as content:
         manifest = content.manifest
     info = ProblemInfo(name=manifest.name, hash="0" * 64, tests=len(manifest.tests), limits=manifest.limits)

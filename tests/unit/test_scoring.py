@@ -13,15 +13,14 @@ from judge.model.problem import (
     IoiTask,
     LegacyGroup,
     ProblemManifest,
-    ProblemTest,
     ProblemType,
     Subtask,
     TestGroup,
 )
 from judge.problems.reading.groups import shared
 from judge.problems.scoring import Judged, standing
+from tests.support.packages import manifest_of
 
-SHA = "0" * 64
 AC, WA, TLE, RTE, JE = (
     Judged(Verdict.AC),
     Judged(Verdict.WA),
@@ -29,11 +28,6 @@ AC, WA, TLE, RTE, JE = (
     Judged(Verdict.RTE),
     Judged(Verdict.JE),
 )
-
-
-def manifest(*names: str, **fields: object) -> ProblemManifest:
-    tests = [ProblemTest(name=name, input=SHA, answer=SHA, sample=name.startswith("sample")) for name in names]
-    return ProblemManifest(name="p", tests=tests, **fields)
 
 
 # --- pass-fail ---------------------------------------------------------------------------------------------------
@@ -45,7 +39,7 @@ RESULTS = st.dictionaries(st.sampled_from(NAMES), st.sampled_from([AC, WA, TLE, 
 @given(RESULTS)
 def test_the_first_failing_test_decides_whatever_else_was_run(results):
     result = standing(NAMES, results)
-    assert result == standing(manifest(*NAMES), results)
+    assert result == standing(manifest_of(*NAMES), results)
     first = next((name for name in NAMES if name in results and results[name] is not AC), None)
     before = NAMES[: NAMES.index(first)] if first else NAMES
     assert result.missing == [name for name in before if name not in results]
@@ -53,13 +47,13 @@ def test_the_first_failing_test_decides_whatever_else_was_run(results):
     assert result.verdict == (results[first].verdict if first else Verdict.AC)
 
 
-def test_nothing_to_run():
+def test_a_problem_without_tests_is_accepted():
     assert standing([], {}).verdict is Verdict.AC
 
 
 # --- 2025-09 -----------------------------------------------------------------------------------------------------
 
-SCORED = manifest(
+SCORED = manifest_of(
     "sample/1", "secret/a/1", "secret/a/2", "secret/b/1", "secret/b/2", "secret/c/1", "secret/c/2",
     type=[ProblemType.SCORING],
     groups=[
@@ -126,14 +120,14 @@ def test_the_problems_own_faults(changes, words):
 
 
 def test_an_unbounded_group_needs_scores():
-    problem = manifest("secret/1", type=[ProblemType.SCORING], groups=[TestGroup(name="secret", aggregation="sum")])
+    problem = manifest_of("secret/1", type=[ProblemType.SCORING], groups=[TestGroup(name="secret", aggregation="sum")])
     assert standing(problem, {"secret/1": Judged(Verdict.AC, score=1234.5)}).score == 1234.5
     assert "unbounded" in standing(problem, {"secret/1": AC}).error
 
 
 def test_secret_passes_as_a_whole_or_not():
     groups = [TestGroup(name="secret", max_score=10, aggregation="pass-fail"), TestGroup(name="secret/a", max_score=1)]
-    problem = manifest("secret/a/1", "secret/a/2", type=[ProblemType.SCORING], groups=groups)
+    problem = manifest_of("secret/a/1", "secret/a/2", type=[ProblemType.SCORING], groups=groups)
     assert standing(problem, {"secret/a/1": AC, "secret/a/2": AC}).score == 10
     assert standing(problem, {"secret/a/1": AC, "secret/a/2": WA}).score == 0
     assert standing(problem, {"secret/a/1": WA}).missing == [], "nothing more can change it"
@@ -141,8 +135,8 @@ def test_secret_passes_as_a_whole_or_not():
 
 def test_the_sum_must_not_pass_the_maximum():
     groups = [TestGroup(name="secret", max_score=10, aggregation="sum"), TestGroup(name="secret/a", max_score=11)]
-    assert "above the group's max_score" in standing(manifest("secret/a/1", type=[ProblemType.SCORING], groups=groups),
-                                                     {"secret/a/1": AC}).error  # fmt: skip
+    problem = manifest_of("secret/a/1", type=[ProblemType.SCORING], groups=groups)
+    assert "above the group's max_score" in standing(problem, {"secret/a/1": AC}).error
 
 
 def test_a_group_ends_where_its_score_is_decided():
@@ -151,7 +145,7 @@ def test_a_group_ends_where_its_score_is_decided():
 
 
 @given(st.dictionaries(st.sampled_from(ALL), st.sampled_from([AC, WA, TLE, RTE])))
-def test_what_is_missing_shrinks_and_ends(results):
+def test_running_missing_tests_comes_to_the_full_result(results):
     """Running what is missing, in any way, comes to the end that running everything comes to."""
     everything = {name: results.get(name, WA) for name in ALL}
     judged: dict[str, Judged] = {}
@@ -166,7 +160,7 @@ def test_what_is_missing_shrinks_and_ends(results):
 
 # --- legacy ------------------------------------------------------------------------------------------------------
 
-LEGACY = manifest(
+LEGACY = manifest_of(
     "sample/1", "secret/g1/1", "secret/g1/2", "secret/g2/1",
     type=[ProblemType.SCORING],
     graders=[
@@ -218,7 +212,7 @@ def test_legacy_ranges_are_kept():
     ],
 )
 def test_modes_of_the_legacy_grader(grader, results, verdict, score):
-    problem = manifest(
+    problem = manifest_of(
         "secret/1", "secret/2", type=[ProblemType.SCORING],
         graders=[LegacyGroup(name=""), LegacyGroup(name="secret", **grader)],
     )  # fmt: skip
@@ -228,7 +222,7 @@ def test_modes_of_the_legacy_grader(grader, results, verdict, score):
 
 
 def test_folders_inherit_the_closest_settings():
-    problem = manifest("secret/a/b/1", type=[ProblemType.SCORING], graders=[LegacyGroup(name="", accept_score=7)])
+    problem = manifest_of("secret/a/b/1", type=[ProblemType.SCORING], graders=[LegacyGroup(name="", accept_score=7)])
     assert standing(problem, {"secret/a/b/1": AC}).score == 7
 
 
@@ -246,7 +240,7 @@ POINTS = st.one_of(
 
 
 def of_many(count: int, **fields: object) -> ProblemManifest:
-    return manifest(*(f"secret/{number}" for number in range(count)), type=[ProblemType.SCORING], **fields)
+    return manifest_of(*(f"secret/{number}" for number in range(count)), type=[ProblemType.SCORING], **fields)
 
 
 def current(count: int, maximum: float, groups: int) -> ProblemManifest:
@@ -256,7 +250,7 @@ def current(count: int, maximum: float, groups: int) -> ProblemManifest:
     silent = [TestGroup(name=f"secret/{number}", aggregation="sum") for number in range(groups)]
     secret = TestGroup(name="secret", max_score=maximum, aggregation="sum")
     names = [f"secret/{group}/{number}" for group in range(groups) for number in range(count)]
-    return manifest(*names, type=[ProblemType.SCORING], groups=shared([secret, *silent], lambda name: name))
+    return manifest_of(*names, type=[ProblemType.SCORING], groups=shared([secret, *silent], lambda name: name))
 
 
 def legacy(count: int, maximum: float) -> ProblemManifest:

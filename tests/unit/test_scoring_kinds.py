@@ -16,22 +16,16 @@ from judge.model.problem import (
     LegacyGroup,
     ProblemManifest,
     ProblemProgram,
-    ProblemTest,
     ProblemType,
     StaticTest,
     TestGroup,
 )
 from judge.problems.reading.formats import later_input_is_next
 from judge.problems.scoring import Judged, judging_order, standing
+from tests.support.packages import SHA, manifest_of
 
-SHA = "0" * 64
 AC, WA, TLE = Judged(Verdict.AC), Judged(Verdict.WA), Judged(Verdict.TLE)
 SCORING = [ProblemType.SCORING]
-
-
-def manifest(*names: str, **fields: object) -> ProblemManifest:
-    tests = [ProblemTest(name=name, input=SHA, answer=SHA, sample=name.startswith("sample")) for name in names]
-    return ProblemManifest(name="p", tests=tests, **fields)
 
 
 # --- static validation -------------------------------------------------------------------------------------------
@@ -41,19 +35,19 @@ NAMES = ("sample/1", "secret/a/1", "secret/a/2", "secret/b/1")
 
 def test_a_static_test_comes_first_in_its_group():
     statics = [StaticTest(group=group) for group in ("sample", "secret", "secret/b", "secret/c")]
-    assert judging_order(manifest(*NAMES, static_tests=statics)) == [
+    assert judging_order(manifest_of(*NAMES, static_tests=statics)) == [
         *("sample/(static)", "sample/1", "secret/(static)", "secret/a/1", "secret/a/2", "secret/b/(static)"),
         *("secret/b/1", "secret/c/(static)"),
     ]
 
 
 def test_a_static_test_of_a_sample_less_problem_comes_first():
-    order = judging_order(manifest("secret/1", static_tests=[StaticTest(group="sample")]))
+    order = judging_order(manifest_of("secret/1", static_tests=[StaticTest(group="sample")]))
     assert order == ["sample/(static)", "secret/1"]
 
 
 def test_in_a_pass_fail_problem_it_decides_like_any_other():
-    problem = manifest(*NAMES, static_tests=[StaticTest(group="secret")])
+    problem = manifest_of(*NAMES, static_tests=[StaticTest(group="secret")])
     results = dict.fromkeys(judging_order(problem), AC)
     assert standing(problem, results).verdict is Verdict.AC
     result = standing(problem, {**results, "secret/(static)": WA})
@@ -63,7 +57,7 @@ def test_in_a_pass_fail_problem_it_decides_like_any_other():
 
 
 def scored(aggregation: str = "sum", score: float | None = 10, *, own: str = "secret/a") -> ProblemManifest:
-    return manifest(
+    return manifest_of(
         *NAMES,
         type=SCORING,
         groups=[
@@ -108,7 +102,7 @@ def test_a_static_score_above_its_maximum_is_the_problems_fault():
 # --- the package's own grader ------------------------------------------------------------------------------------
 
 GRADER = ProblemProgram(name="grader", language="python3", main="grade.py", files={"grade.py": SHA})
-GRADED = manifest(
+GRADED = manifest_of(
     "sample/1", "secret/a/1", "secret/a/2", "secret/b/1",
     type=SCORING,
     grader=GRADER,
@@ -150,7 +144,7 @@ def test_a_grader_is_asked_only_when_all_is_there():
     assert grader.questions == []
 
 
-def test_what_a_grader_rejects_names_the_test():
+def test_a_rejection_by_the_grader_names_the_test():
     result = standing(
         GRADED, {**dict.fromkeys(judging_order(GRADED), WA), "sample/1": AC}, lambda *_: (Verdict.WA, 3.0)
     )
@@ -195,7 +189,7 @@ LEGACY = ["sample/1", "secret/a/1", "secret/a/2", "secret/b/1"]
 
 
 def read(dialect: str, *graders: LegacyGroup) -> ProblemManifest:
-    return manifest(*LEGACY, type=SCORING, graders=list(graders), dialect=dialect)
+    return manifest_of(*LEGACY, type=SCORING, graders=list(graders), dialect=dialect)
 
 
 def groups(*, sample: bool, root: dict[str, object] | None = None) -> list[LegacyGroup]:
@@ -257,7 +251,7 @@ def test_domjudge_stops_a_group_where_its_score_is_decided():
     assert standing(strict, {"secret/a/1": WA}).missing == []
 
 
-def test_what_kattis_rejects_still_has_a_score_within():
+def test_a_rejected_folder_of_kattis_keeps_its_score():
     """As its default grader: a folder's score is that of what is in it, whatever its verdict."""
     graders = [
         LegacyGroup(name="", on_reject="continue", verdict="always_accept"),
@@ -300,8 +294,8 @@ def test_lazy_judging_comes_to_the_same_end(results, dialect, sample, own, mode)
         ({"format": "2025-09", "dialect": "kattis"}, False),
     ],
 )
-def test_what_the_input_of_a_later_pass_is(fields, expected):
-    assert later_input_is_next(manifest("secret/1", **fields)) is expected
+def test_the_input_of_a_later_pass(fields, expected):
+    assert later_input_is_next(manifest_of("secret/1", **fields)) is expected
 
 
 # --- extremes ----------------------------------------------------------------------------------------------------
@@ -312,7 +306,7 @@ def test_scores_too_large_to_be_added_are_the_judges_error() -> None:
     huge = Judged(Verdict.AC, score=1e308)
     groups = [TestGroup(name="secret", aggregation="sum")]
     judged = standing(
-        manifest("secret/1", "secret/2", type=SCORING, groups=groups), {"secret/1": huge, "secret/2": huge}
+        manifest_of("secret/1", "secret/2", type=SCORING, groups=groups), {"secret/1": huge, "secret/2": huge}
     )
     assert (judged.verdict, judged.error) == (Verdict.JE, "the scores are too large to be added")
 
@@ -323,7 +317,7 @@ def test_a_plan_takes_linear_time_in_the_number_of_groups() -> None:
     def seconds(count: int) -> float:
         names = [f"secret/{number}/1" for number in range(count)]
         groups = [TestGroup(name=f"secret/{number}", aggregation="sum", max_score=1.0) for number in range(count)]
-        problem = manifest(*names, type=SCORING, groups=groups)
+        problem = manifest_of(*names, type=SCORING, groups=groups)
         results = dict.fromkeys(names, WA)
         times = []
         for _ in range(3):
@@ -337,6 +331,6 @@ def test_a_plan_takes_linear_time_in_the_number_of_groups() -> None:
 
 def test_a_skipped_group_has_one_score() -> None:
     groups = [TestGroup(name="secret", aggregation="sum", max_score=100.0, require_pass=["sample"])]
-    problem = manifest("sample/1", "secret/1", type=SCORING, groups=groups)
+    problem = manifest_of("sample/1", "secret/1", type=SCORING, groups=groups)
     judged = standing(problem, {"sample/1": WA, "secret/1": AC})
     assert [(group.name, group.verdict) for group in judged.groups] == [("secret", "skipped")]

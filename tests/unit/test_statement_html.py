@@ -435,7 +435,7 @@ def test_columns_keep_their_sides():
 @pytest.mark.parametrize(
     "tex", ["\\frac{a", "{" * 3000, "}" * 50, "\\left(", "\\begin{matrix}", "^", "x" * 9000, "\\nope{x}"]
 )
-def test_what_is_no_formula_is_shown_as_it_was_typed(tex):
+def test_broken_formulas_are_shown_as_typed(tex):
     output = html_of(f"A ${tex}$ b")
     assert output.startswith("<p>A ") and ("<math" in output or html.escape(tex) in output)
 
@@ -448,7 +448,7 @@ def test_what_is_no_formula_is_shown_as_it_was_typed(tex):
         ("<b>x</b>" * 5000, ""), ("![" * 5000, ""), ("&amp;" * 10_000, ""), ("<img src='" * 10_000, ""),
     ],
 )  # fmt: skip
-def test_what_is_too_much_is_refused_with_one_sentence(text, reason):
+def test_large_statements_are_refused_with_one_sentence(text, reason):
     if not reason:
         assert all(len(html_of(text, kind)) < 1024**2 for kind in ("md", "html"))
         return
@@ -514,7 +514,7 @@ SVG = '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/19
         "<handler xmlns='http://www.w3.org/2001/xml-events'>alert(1)</handler>",
     ],
 )
-def test_what_an_svg_may_not_do_is_taken_out(inside):
+def test_forbidden_parts_of_an_svg_are_taken_out(inside):
     output = harmless_svg(SVG.format(f"<rect width='5' height='5'/>{inside}").encode()).decode()
     assert 'width="5"' in output
     for word in (
@@ -554,7 +554,7 @@ def test_an_svg_stays_as_it_was_drawn():
         b" " * (2 * 1024**2 + 1),
     ],
 )
-def test_what_is_no_svg_is_refused(data):
+def test_broken_svgs_are_refused(data):
     with pytest.raises(PackageError):
         harmless_svg(data)
 

@@ -93,7 +93,7 @@ def test_attachments():
     assert len(result.notes) == 1
 
 
-def test_how_samples_are_shown():
+def test_files_shown_for_samples():
     files = [
         "data/sample/1.in", "data/sample/1.ans", "data/sample/1.in.statement", "data/sample/1.ans.statement",
         "data/sample/2.interaction", "data/sample/3.in", "data/sample/3.ans", "data/sample/3.out",
@@ -145,7 +145,7 @@ PARTS = st.sampled_from([
 
 
 @given(st.lists(st.lists(PARTS, min_size=1, max_size=4).map("/".join), max_size=12), st.booleans())
-def test_whatever_the_files_are_called_only_they_are_found(paths, legacy):
+def test_only_files_of_the_package_are_statements_and_samples(paths, legacy):
     result = find(paths, legacy=legacy)
     given_paths = set(paths)
     for statement in result.statements:

@@ -9,18 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge.model.messages import Verdict
-from judge.model.problem import IoiTask, ProblemManifest, ProblemTest, ProblemType, Subtask
+from judge.model.problem import IoiTask, ProblemManifest, ProblemType, Subtask
 from judge.problems.scoring import Judged, standing
+from tests.support.packages import manifest_of
 
-SHA = "0" * 64
 NAMES = ["sample/1", *(f"secret/{number}" for number in range(5))]
 AC, WA = Verdict.AC, Verdict.WA
 
 
 def problem(*subtasks: Subtask) -> ProblemManifest:
-    tests = [ProblemTest(name=name, input=SHA, answer=SHA, sample=name.startswith("sample")) for name in NAMES]
-    task = IoiTask(subtasks=list(subtasks))
-    return ProblemManifest(name="x", type=[ProblemType.SCORING], tests=tests, task=task)
+    return manifest_of(*NAMES, type=[ProblemType.SCORING], task=IoiTask(subtasks=list(subtasks)))
 
 
 def judged(value: float) -> Judged:

@@ -6,7 +6,7 @@ import pytest
 
 from judge.common.errors import PackageError
 from judge.problems.package import manifest_bytes, read_package
-from tests.support.packages import write
+from tests.support.packages import refused, write
 
 BASE = {
     "problem.yaml": "problem_format_version: 2025-09\nname: X\nuuid: 1\ntype: scoring\nlimits: {time_limit: 1}\n",
@@ -34,7 +34,7 @@ def test_no_file_says_nothing(tmp_path):
     assert b'"task"' not in manifest_bytes(manifest)
 
 
-def test_all_that_can_be_said(tmp_path):
+def test_all_keys(tmp_path):
     text = (
         "kind: communication\nprocesses: 2\nio: std\nsource: x\nentry: stub\n"
         "subtasks:\n- {name: first, points: 20, tests: ['secret/a-*']}\n"
@@ -52,9 +52,15 @@ def test_all_that_can_be_said(tmp_path):
     ]
 
 
-def test_what_stands_before_sources(tmp_path):
-    task = read(tmp_path, "before: |\n  #define main other\n").task
-    assert task is not None and task.before == "#define main other\n"
+@pytest.mark.parametrize(
+    ("text", "key", "value"),
+    [
+        ("before: |\n  #define main other\n", "before", "#define main other\n"),
+        ("kind: two-steps\n", "processes", 2),
+    ],
+)
+def test_a_key_alone(tmp_path, text, key, value):
+    assert getattr(read(tmp_path, text).task, key) == value
 
 
 def test_a_validator_that_looks_at_sources(tmp_path):
@@ -63,11 +69,6 @@ def test_a_validator_that_looks_at_sources(tmp_path):
     assert task is not None and task.show_source
     with pytest.raises(PackageError, match=r"judge\.yaml: show_source: is for an output validator; add one"):
         read(tmp_path / "c", "show_source: true\n")
-
-
-def test_two_steps_are_two_processes(tmp_path):
-    task = read(tmp_path, "kind: two-steps\n").task
-    assert task is not None and task.processes == 2
 
 
 @pytest.mark.parametrize(
@@ -105,13 +106,10 @@ def test_two_steps_are_two_processes(tmp_path):
     ],
 )
 def test_faults_have_one_sentence(tmp_path, text, extra, sentence):
-    with pytest.raises(PackageError) as fault:
-        package(tmp_path, {**BASE, **extra, "judge.yaml": text})
-    assert sentence in str(fault.value)
-    assert "\n" not in str(fault.value)
+    assert sentence in refused(package, tmp_path, {**BASE, **extra, "judge.yaml": text})
 
 
-def test_what_problem_yaml_says_must_go_with_it(tmp_path):
+def test_contradictions_with_problem_yaml(tmp_path):
     plain = {**BASE, "problem.yaml": BASE["problem.yaml"].replace("type: scoring\n", "")}
     with pytest.raises(PackageError, match="subtasks: are for scoring problems; say type: scoring"):
         package(tmp_path / "1", {**plain, "judge.yaml": "subtasks: [{points: 1, tests: ['secret/*']}]\n"})
@@ -119,11 +117,9 @@ def test_what_problem_yaml_says_must_go_with_it(tmp_path):
     talks["output_validator/v.py"] = ""
     with pytest.raises(PackageError, match="input_file: a problem of type interactive cannot have it"):
         package(tmp_path / "2", {**talks, "judge.yaml": "input_file: x\n"})
-    with pytest.raises(PackageError, match=r"is a manager, but there is no judge\.yaml"):
-        package(tmp_path / "3", {**BASE, **MANAGER})
+    assert "is a manager, but there is no judge.yaml" in refused(package, tmp_path / "3", {**BASE, **MANAGER})
 
 
 def test_too_many_patterns_are_refused_before_they_are_tried(tmp_path):
     names = ", ".join(["'secret/*'"] * 1001)
-    with pytest.raises(PackageError, match="more than 1000 names with"):
-        read(tmp_path, f"subtasks: [{{points: 1, tests: [{names}]}}]\n")
+    assert "more than 1000 names with" in refused(read, tmp_path, f"subtasks: [{{points: 1, tests: [{names}]}}]\n")

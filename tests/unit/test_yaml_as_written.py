@@ -16,6 +16,7 @@ from judge.problems.importers.draft import dump
 from judge.problems.metadata import ProblemYaml, Section, load, number, read, seconds
 from judge.problems.reading.findings import Findings
 from judge.problems.reading.settings import LegacyTestSettings, TestSettings, current
+from tests.support.packages import refused
 
 WORDS = (
     "No", "no", "yes", "On", "off", "true", "FALSE", "Null", "null", "~", "3.10", "0123", "007", "12:30", "1:30",
@@ -82,7 +83,7 @@ def test_numbers_are_those_of_yaml_1_2(word, value):
         (LegacyTestSettings, "range: 0 {}\n"),
     ],
 )
-def test_what_is_no_number_is_an_error(model, text, word):
+def test_words_that_are_no_numbers_are_errors(model, text, word):
     text = text.format(word if "{}" not in text or "," not in word else f"'{word}'")
     _, findings = settings_of(model, text)
     assert len(findings.errors) == 1, findings.errors
@@ -95,8 +96,7 @@ def test_a_key_is_what_is_written():
 
 
 def test_one_number_in_two_spellings_is_a_key_twice():
-    with pytest.raises(PackageError, match="f:2: key '01' occurs twice"):
-        read(b"1: a\n01: b\n", "f")
+    assert "f:2: key '01' occurs twice" in refused(read, b"1: a\n01: b\n", "f")
 
 
 def test_expectations_have_texts_as_written():
@@ -109,7 +109,7 @@ def test_expectations_have_texts_as_written():
 
 
 @pytest.mark.parametrize("word", WORDS)
-def test_what_an_importer_passes_on_is_as_written(word):
+def test_importers_pass_words_on_as_written(word):
     value = read(f"a: {{args: [{word}]}}\n".encode(), "f").value
     again = read(dump({"g": value["a"]}), "f").value["g"]["args"]
     assert yamltext.text_of(again, 0) in {word, "null" if word in {"Null", "~"} else word}
