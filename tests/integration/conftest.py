@@ -8,10 +8,14 @@ from pathlib import Path
 import pytest
 from flask import Flask
 
+from judge.executor.slot.pipeline import Pipeline
+from judge.languages.table import load_table
+from judge.sandbox import SandboxPool
 from tests.support.gateway import ADMIN, OTHER, USER, Person, make_config, serving_app
 from tests.support.judicators import World
 from tests.support.mongodb import Cluster, mongodb_cluster
 from tests.support.receivers import Receiver, receiving
+from tests.support.sandbox import language_pool
 
 
 @pytest.fixture
@@ -31,6 +35,20 @@ def gateways(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     )
     with serving_app(first) as one, serving_app(second) as two:
         yield one, two
+
+
+@pytest.fixture(scope="module")
+def pool(request: pytest.FixtureRequest) -> Iterator[SandboxPool]:
+    """Sandboxes in which all languages of this machine run."""
+    name = request.module.__name__.rpartition(".test_")[2].replace("_", "-")
+    with language_pool(name) as sandboxes:
+        yield sandboxes
+
+
+@pytest.fixture
+def pipeline(pool: SandboxPool, work: Path) -> Pipeline:
+    """What judges one submission in a slot."""
+    return Pipeline(take=pool.take, tell=lambda _: None, table=load_table(), outputs=work)
 
 
 @pytest.fixture

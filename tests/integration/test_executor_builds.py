@@ -15,13 +15,9 @@ from hypothesis import strategies as st
 from judge.executor.slot import builds
 from judge.model.messages import Limits
 from judge.sandbox import Command, Sandbox, SandboxPool
-from tests.support.sandbox import need_sandbox, pool
+from tests.support.sandbox import FULL_SANDBOX, need_sandbox, pool
 
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.skipif(os.geteuid() != 0, reason="the full sandbox needs root here: run as root"),
-    pytest.mark.timeout(600),
-]
+pytestmark = [*FULL_SANDBOX, pytest.mark.timeout(600)]
 
 LIMITS = Limits(cpu=20, wall=60, memory=256 * 1024**2, output=400 * 1024**2)
 # Each entry is [kind, name, text, mode, time in ns]; names are latin-1, so that any byte can be one.

@@ -16,12 +16,10 @@ from judge.executor.storage.spool import Spool, Spooled
 from judge.model.messages import Completed, Result, Status, Test, Verdict
 from judge.model.problem import ProblemManifest, ProblemTest
 from tests.support.executors import Cluster, Daemon, alive, started
+from tests.support.sandbox import FULL_SANDBOX
 from tests.support.servers import free_port, wait_for
 
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.skipif(os.geteuid() != 0, reason="the full sandbox needs root here: run as root"),
-]
+pytestmark = FULL_SANDBOX
 
 C_SUM = '#include <stdio.h>\nint main(void){long a,b;if(scanf("%ld%ld",&a,&b)!=2)return 1;printf("%ld\\n",a+b);}'
 SUM = [Test(name=str(n), input=f"{n} {n + 1}\n", answer=f"{2 * n + 1}\n") for n in range(1, 4)]

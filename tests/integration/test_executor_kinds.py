@@ -3,38 +3,20 @@ validators, answers that are handed in, files of tests, checks of data, dialects
 
 from __future__ import annotations
 
-import contextlib
-import os
-
 import pytest
 
-from judge.executor.slot.pipeline import Pipeline
 from judge.executor.slot.validation import format_code
-from judge.languages.table import extra_paths, load_table
+from judge.languages.table import load_table
 from judge.model.messages import Status, Verdict
 from judge.model.problem import LegacyGroup, ProblemType, StaticTest, TestGroup
-from judge.sandbox import SandboxPool
 from tests.support.packages import Problem, job_of_manifest, several, source
+from tests.support.sandbox import FULL_SANDBOX
 
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.skipif(os.geteuid() != 0, reason="the full sandbox needs root here: run as root"),
-]
+pytestmark = FULL_SANDBOX
 
 TABLE = load_table()
 CAT = "import sys\nsys.stdout.write(sys.stdin.read())\n"
 ACCEPT = "import sys\nsys.exit(42)\n"
-
-
-@pytest.fixture(scope="module")
-def pool():
-    with contextlib.closing(SandboxPool(f"test-kinds-{os.getpid()}", paths=extra_paths(TABLE.values()))) as sandboxes:
-        yield sandboxes
-
-
-@pytest.fixture
-def pipeline(pool, work):
-    return Pipeline(take=pool.take, tell=lambda _: None, table=TABLE, outputs=work)
 
 
 @pytest.fixture

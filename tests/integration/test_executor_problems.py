@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 from pathlib import Path
 
 import pytest
 
 from judge.executor.slot.pipeline import Pipeline
-from judge.languages.table import extra_paths, load_table
+from judge.languages.table import load_table
 from judge.model.messages import Status, Verdict
 from judge.problems.expectations import candidates, check
 from judge.problems.package import read_package
 from judge.problems.scoring import judging_order
-from judge.sandbox import SandboxPool
 from tests.support import packages
+from tests.support.sandbox import FULL_SANDBOX
 
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.skipif(os.geteuid() != 0, reason="the full sandbox needs root here: run as root"),
-]
+pytestmark = FULL_SANDBOX
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples/packages"
 # Tests that are still to be made are made on a cluster: tests/integration/test_problem_verify.py has those.
@@ -28,19 +23,6 @@ READY = sorted(path.name for path in EXAMPLES.iterdir() if (path / "data/secret"
 TABLE = load_table()
 YAML = "problem_format_version: 2025-09\nname: X\nlimits: {time_limit: 2, validation_time: 2, memory: 128}\n"
 CAT = "import sys\nsys.stdout.write(sys.stdin.read())\n"
-
-
-@pytest.fixture(scope="module")
-def pool():
-    with contextlib.closing(
-        SandboxPool(f"test-problems-{os.getpid()}", paths=extra_paths(TABLE.values()))
-    ) as sandboxes:
-        yield sandboxes
-
-
-@pytest.fixture
-def pipeline(pool, work):
-    return Pipeline(take=pool.take, tell=lambda _: None, table=TABLE, outputs=work)
 
 
 def package_data(work, validator: str, extra=None, yaml=YAML, name="check.py"):

@@ -17,12 +17,10 @@ from judge.executor.channel import Broken, Finished, Help, Job, Progress, Ready,
 from judge.executor.slot_state import RESTART_MAX, RESTART_MIN, SlotState, SlotStatus
 from judge.executor.slots import Event, Slots
 from judge.model.messages import Assignment, Submission, Verdict
+from tests.support.sandbox import FULL_SANDBOX
 from tests.support.servers import wait_for
 
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.skipif(os.geteuid() != 0, reason="the full sandbox needs root here: run as root"),
-]
+pytestmark = FULL_SANDBOX
 
 
 def settings(work, **fields) -> Settings:

@@ -21,13 +21,10 @@ from judge.executor.slot_state import SlotState
 from judge.executor.slots import Slot, Slots
 from judge.model.messages import Assignment, LimitsOverride, Result, Submission, Test, Verdict
 from tests.support import packages
+from tests.support.sandbox import FULL_SANDBOX
 from tests.support.servers import wait_for
 
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.skipif(os.geteuid() != 0, reason="the full sandbox needs root here: run as root"),
-    pytest.mark.timeout(600),
-]
+pytestmark = [*FULL_SANDBOX, pytest.mark.timeout(600)]
 
 # Answers what it reads; sleeps as long as the second word says, so that the order of ends is not that of names.
 ECHO = (

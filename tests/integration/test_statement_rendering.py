@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 from pathlib import Path
 
 import pytest
@@ -14,20 +12,11 @@ from judge.executor.slot.pipeline import Pipeline
 from judge.languages.table import load_table
 from judge.model import messages as m
 from judge.model.statements import Page, Pages
-from judge.sandbox import SandboxPool
 from tests.support import packages
 from tests.support.pages import statement
+from tests.support.sandbox import FULL_SANDBOX
 
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.skipif(os.geteuid() != 0, reason="the full sandbox needs root here: run as root"),
-]
-
-
-@pytest.fixture(scope="module")
-def pool():
-    with contextlib.closing(SandboxPool(f"test-statements-{os.getpid()}")) as sandboxes:
-        yield sandboxes
+pytestmark = FULL_SANDBOX
 
 
 def execute(pool, work: Path, memory: int | None = None, **texts: bytes) -> Finished:

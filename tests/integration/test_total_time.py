@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +12,17 @@ from judge.common import clock
 from judge.config.allowance import Allowance
 from judge.executor.channel import Job
 from judge.executor.slot.pipeline import Pipeline
-from judge.languages.table import extra_paths, load_table
 from judge.model.messages import Assignment, Completed, LimitsOverride, Submission, Test, Verdict
-from judge.sandbox import SandboxPool
 from tests.support import packages
-from tests.support.sandbox import need_sandbox
+from tests.support.sandbox import FULL_SANDBOX
 
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.skipif(os.geteuid() != 0, reason="the full sandbox needs root here: run as root"),
-    pytest.mark.timeout(600),
-]
+pytestmark = [*FULL_SANDBOX, pytest.mark.timeout(600)]
 
-TABLE = load_table()
 # Nothing here takes a tenth of that by itself, and a run that is not ended takes ten times that.
 TOTAL, LONG = 4.0, 40.0
 PATIENT = LimitsOverride(wall=100)
+WAITS = f"time.sleep({LONG})"
+BURNS = f"while time.process_time() < {LONG}: pass"
 
 
 def sentence(name: str) -> str:
@@ -39,20 +32,12 @@ def sentence(name: str) -> str:
 OWN, PROBLEM = sentence("own_seconds"), sentence("problem_seconds")
 
 
-@pytest.fixture(scope="module")
-def boxes() -> Iterator[SandboxPool]:
-    need_sandbox()
-    paths = extra_paths(TABLE.values())
-    with contextlib.closing(SandboxPool(f"test-total-{os.getpid()}", paths=paths)) as boxes:
-        yield boxes
-
-
 @pytest.fixture
-def judge(boxes: SandboxPool, work: Path) -> Callable[[Job], Completed]:
+def judge(pipeline: Pipeline) -> Callable[[Job], Completed]:
     def judged(job: Job) -> Completed:
         begin = clock.monotonic()
         job.assignment.allowance = Allowance(own_seconds=TOTAL, problem_seconds=TOTAL)
-        completed = Pipeline(take=boxes.take, tell=lambda _: None, table=TABLE, outputs=work).execute(job).completed
+        completed = pipeline.execute(job).completed
         assert completed is not None
         assert not completed.retry, completed.result.reason
         assert clock.monotonic() - begin < LONG, "nothing goes on for much longer than it may"
@@ -115,17 +100,21 @@ def package(work: Path, validator: str, extra: str, groups: dict[str, str] | Non
     return packages.load(packages.write(work / "package", files), work / "blobs")
 
 
-def test_passes_without_end(judge, work):
-    validator = "import sys\nopen(sys.argv[3] + 'nextpass.in', 'w').close()\nsys.exit(42)\n"
-    data = package(work, validator, "type: multi-pass\n")
-    completed = judge(packages.job(data, "python3", "import time\ntime.sleep(0.4)\n", "full"))
-    (test,) = completed.result.tests
-    assert (completed.verdict, test.reason) == (Verdict.TLE, PROBLEM)
-
-
-def test_an_interaction(judge, work):
-    data = package(work, "import sys\nsys.stdin.read()\nsys.exit(42)\n", "type: interactive\n")
-    completed = judge(packages.job(data, "python3", f"import time\ntime.sleep({LONG})\n", "full"))
+@pytest.mark.parametrize(
+    ("validator", "kind", "source"),
+    [
+        ("import sys\nopen(sys.argv[3] + 'nextpass.in', 'w').close()\nsys.exit(42)\n", "multi-pass", "time.sleep(0.4)"),
+        ("import sys\nsys.stdin.read()\nsys.exit(42)\n", "interactive", f"time.sleep({LONG})"),
+        (f"import sys, time\n{WAITS}\nsys.exit(42)\n", "interactive", "pass"),
+        (f"import sys, time\n{WAITS}\nsys.exit(42)\n", "interactive", "sys.stdin.read()"),
+        (f"import sys, time\n{BURNS}\nsys.exit(42)\n", "interactive", "pass"),
+        (f"import sys, time\n{BURNS}\nsys.exit(42)\n", "interactive", "sys.stdin.read()"),
+    ],
+)
+def test_passes_and_interactions_are_ended(judge, work, validator, kind, source):
+    """A validator's CPU time extends the submission's wall limit, and it may go on after the submission's end."""
+    data = package(work, validator, f"type: {kind}\n")
+    completed = judge(packages.job(data, "python3", f"import sys, time\n{source}\n", "full"))
     (test,) = completed.result.tests
     assert (completed.verdict, test.reason) == (Verdict.TLE, PROBLEM), "and not the judge's error"
 
@@ -135,10 +124,6 @@ def test_a_validators_time_counts(judge, work):
     completed = judge(packages.job(data, "python3", "", "full"))
     assert [test.verdict for test in completed.result.tests] == [Verdict.AC, Verdict.TLE]
     assert completed.result.tests[1].reason == PROBLEM
-
-
-WAITS = f"time.sleep({LONG})"
-BURNS = f"while time.process_time() < {LONG}: pass"
 
 
 @pytest.mark.parametrize("delay", [WAITS, BURNS], ids=["waits", "burns"])
@@ -155,16 +140,6 @@ def test_a_validator_that_an_output_makes_slow_is_ended(judge, work, delay, pass
     assert (completed.verdict, test.verdict, test.reason) == (Verdict.TLE, Verdict.TLE, PROBLEM), (
         "and not the judge's error"
     )
-
-
-@pytest.mark.parametrize("delay", [WAITS, BURNS], ids=["waits", "burns"])
-@pytest.mark.parametrize("submission", ["pass", "import sys; sys.stdin.read()"], ids=["ends", "stays"])
-def test_an_interactive_validator_is_ended_too(judge, work, delay, submission):
-    """Its CPU time extends the submission's wall limit, and it may go on after the submission's end."""
-    data = package(work, f"import sys, time\n{delay}\nsys.exit(42)\n", "type: interactive\n")
-    completed = judge(packages.job(data, "python3", submission, "full"))
-    (test,) = completed.result.tests
-    assert (completed.verdict, test.reason) == (Verdict.TLE, PROBLEM), "and not the judge's error"
 
 
 def test_points_of_groups_that_were_judged_before_stay(judge, work):

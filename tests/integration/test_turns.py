@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,13 +17,10 @@ from judge.executor.verdict import GRACE
 from judge.model.messages import Assignment, LimitsOverride, Submission, Test, Verdict
 from tests.integration.test_shared_tests import Executor
 from tests.support import packages
+from tests.support.sandbox import FULL_SANDBOX
 from tests.support.servers import wait_for
 
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.skipif(os.geteuid() != 0, reason="the full sandbox needs root here: run as root"),
-    pytest.mark.timeout(600),
-]
+pytestmark = [*FULL_SANDBOX, pytest.mark.timeout(600)]
 
 # Uses so many milliseconds of CPU time, and sleeps for so many.
 SPEND = """

@@ -84,6 +84,18 @@ class BootHarness:
         self.boots.append(boot)
         return boot
 
+    def running(self, *names: str, **settings) -> subprocess.Popen:
+        """Boot these services, and wait until they run."""
+        for name in names:
+            self.service(name, **settings)
+        boot = self.start()
+        self.wait_states(**dict.fromkeys(names, "RUNNING"))
+        return boot
+
+    def kill(self, boot: subprocess.Popen) -> None:
+        boot.kill()
+        boot.wait()
+
     @property
     def output(self) -> str:
         path = self.root / "boot.out"

@@ -93,6 +93,11 @@ def no_32_bit_calls() -> str:
 
 
 MIB = 1024**2
+# The marks of a module that needs the full sandbox.
+FULL_SANDBOX = [
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0, reason="the full sandbox needs root here: run as root"),
+]
 CGROUP = f"judge-test-{os.getpid()}"  # suites may run side by side
 
 
