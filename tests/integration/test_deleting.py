@@ -7,23 +7,33 @@ import concurrent.futures
 import contextlib
 import datetime
 import hashlib
-import os
-import subprocess
-import sys
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from bson import ObjectId
 
 from judge.common.errors import ConflictError, JudgeError, LimitError, NotFoundError, UnavailableError
-from judge.config import dump
 from judge.model import messages as m
 from judge.model.audit import AuditQuery, AuditReply, By
 from judge.model.deleting import Deleted, DeletionPreview, DeletionWanted, ProblemName, Purged, PurgeRequest
 from judge.model.people import SessionBegin
 from judge.rpc.client import RpcClient
-from tests.support.judicators import World, accepted, act, imported, rejudge, settled, source, sources, start
+from tests.support.judicators import (
+    Doomed,
+    World,
+    accepted,
+    act,
+    imported,
+    manifest,
+    rejudge,
+    settled,
+    source,
+    sources,
+    start,
+    upload,
+)
 from tests.support.servers import wait_for
 
 PATIENT = {"executor_expiry": 3600.0, "executor_forget": 7200.0, "task_expiry": 3600.0, "leader_ttl": 2}
@@ -70,8 +80,16 @@ def overdue(world: World) -> None:
         world.db[name].update_many({"unused": {"$lt": soon}}, {"$set": {"unused": moment}})
 
 
-def clean(running: Any) -> None:
-    assert running.do(running.judicator.retention.once(lambda: True))
+def clean(running: Any, times: int = 1) -> None:
+    for _ in range(times):
+        assert running.do(running.judicator.retention.once(lambda: True))
+
+
+def clean_overdue(world: World, running: Any, times: int = 1) -> None:
+    """As if all graces had passed in between."""
+    for _ in range(times):
+        clean(running)
+        overdue(world)
 
 
 def blobs(world: World) -> set[str]:
@@ -172,18 +190,14 @@ def test_a_deleted_problem_is_gone_and_what_was_judged_stays_readable(world: Wor
     assert people.call("delete_problem", ProblemName(name="hello"), Deleted, by=ROOT).deleted == 1
     with pytest.raises(NotFoundError):
         add(people, problem="hello")
-    for _ in range(2):
-        clean(running)
-        overdue(world)
+    clean_overdue(world, running, 2)
     clean(running)
     assert people.call("get", m.GetRequest(id=task), m.Task).verdict == "AC"
     assert blobs(world) & {first.hash, second.hash} == {first.hash}
     assert set(world.db.manifests.find_one({"_id": first.hash})["blobs"]) <= blobs(world)
     assert imported(people, "hello", tests=2).hash == second.hash
     delete(people, task)
-    for _ in range(2):
-        clean(running)
-        overdue(world)
+    clean_overdue(world, running, 2)
     assert add(people, problem="hello"), "imported again after its deletion, it is whole"
 
 
@@ -199,15 +213,11 @@ def test_a_problem_that_is_imported_while_it_is_deleted_stays_whole(world: World
         await running.judicator.service.problems.register(newer)
         return problem
 
-    from tests.support.judicators import manifest, upload
-
     newer = upload(people, manifest(people, "hello", 2))
     deleting._problem = slowly  # type: ignore[method-assign]
     with pytest.raises(ConflictError, match="at the same moment"):
         people.call("delete_problem", ProblemName(name="hello"), Deleted, by=ROOT)
-    for _ in range(3):
-        clean(running)
-        overdue(world)
+    clean_overdue(world, running, 3)
     stored_manifest = world.db.manifests.find_one({"_id": newer.manifest})
     assert set(stored_manifest["blobs"]) <= blobs(world)
 
@@ -240,8 +250,7 @@ def test_nothing_of_a_purged_person_is_left_but_what_the_page_says(world: World)
             people.call("get", m.GetRequest(id=task), m.Task)
     executor.report(vacant=0)
     assert executor.work == {}, "its executor was told to drop it"
-    clean(running)
-    overdue(world)
+    clean_overdue(world, running)
     clean(running)
     for name in world.db.list_collection_names():
         for doc in world.db[name].find():
@@ -275,60 +284,27 @@ def test_what_is_handed_in_meanwhile_is_new_data(world: World) -> None:
     assert stored(running, "eve") == real(world, "eve") > 0
 
 
-DAEMON = """
-import sys
-from pathlib import Path
-from judge import config
-from judge.daemon import log
-from judge.daemon.main import on_signals
-from judge.judicator.main import run
-log.setup("info")
-sys.exit(run(config.load(config.JudicatorConfig, Path(sys.argv[1])), on_signals(), batch=2))
-"""
-
-
-def dying(world: World, directory: Any, failpoint: str) -> tuple[Any, subprocess.Popen[bytes]]:
-    """A judicator in a process of its own, which serves until it comes to a failpoint: its configuration, and it."""
-    config = world.config("j1", **PATIENT)
-    path = directory / "j1.yml"
-    path.write_text(dump(config))
-    log = directory / "j1.log"
-    with log.open("wb") as out:
-        doomed = subprocess.Popen(
-            [sys.executable, "-c", DAEMON, str(path)],
-            stdout=out,
-            stderr=out,
-            env={**os.environ, "JUDGE_FAILPOINT": failpoint},
-        )
-    world.stack.callback(doomed.wait)
-    world.stack.callback(doomed.kill)
-    wait_for(lambda: "the database is ready" in log.read_text(), what="a serving judicator")
-    return config, doomed
-
-
 @pytest.mark.parametrize("failpoint", ["delete-marked", "delete-deleted", "purge-batch"])
 def test_a_judicator_that_dies_while_purging_leaves_nothing_that_a_repetition_does_not_find(
     world: World, tmp_path: Any, failpoint: str
 ) -> None:
-    config, doomed = dying(world, tmp_path, failpoint)
+    doomed = Doomed(world, tmp_path, failpoint, **PATIENT)
     two = world.judicator("j2", leads=False, **PATIENT)
     people, executor = world.client(timeout=30.0), world.executor(slots=8)
     shas = [people.put_blob(f"blob {n}".encode()) for n in range(5)]
     ids = [add(people, user="eve", tests=[m.Test(name="1", input_blob=sha)]) for sha in shas]
     judged(people, executor, *ids)
-    first = world.stack.enter_context(RpcClient(lambda: [config.listen], world.tls("gw", "gateway"), timeout=3.0))
+    first = doomed.client(3.0)
     with pytest.raises(UnavailableError):
         first.call("purge", PurgeRequest(user="eve"), Purged, by=ROOT)
-    assert doomed.wait(60) == -9
+    doomed.died()
     remaining = world.db.tasks.count_documents({"user": "eve"})
     assert remaining == (5 if failpoint == "delete-marked" else 3)
     assert purge(people, "eve") == remaining
-    clean(two)
-    overdue(world)
+    clean_overdue(world, two)
     clean(two)
     assert blobs(world) & set(shas) == set()
-    for _ in range(2):
-        clean(two)
+    clean(two, 2)
     assert stored(two, "eve") == 0
     assert world.db.usage.find_one({"_id": "eve"}) is None
 
@@ -341,6 +317,12 @@ FREE = m.LimitsOverride(output=OUTPUT)
 TINY = m.LimitsOverride(output=1)
 
 
+def crowd(count: int, add_one: Callable[[int], bool]) -> int:
+    """Have so many added at once; how many were."""
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        return sum(pool.map(add_one, range(count)))
+
+
 def limited(world: World, limit: int) -> Any:
     return world.judicator(**PATIENT, allowances={"user": {"stored_bytes": limit}})
 
@@ -350,15 +332,12 @@ def test_what_one_user_may_store_is_exact_however_many_hand_in_at_once(world: Wo
     world.judicator("j2", **PATIENT, allowances={"user": {"stored_bytes": 60_000}})
     clients = [world.client(timeout=30.0) for _ in range(4)]
 
-    def add_one(n: int) -> int:
-        try:
-            clients[n % 4].call("add", source("x" * 8_000, limits=TINY), m.AddReply)
-        except LimitError:
-            return 0
-        return 1
+    def add_one(n: int) -> bool:
+        with contextlib.suppress(LimitError):
+            return clients[n % 4].call("add", source("x" * 8_000, limits=TINY), m.AddReply).created
+        return False
 
-    with concurrent.futures.ThreadPoolExecutor(16) as pool:
-        count = sum(pool.map(add_one, range(40)))
+    count = crowd(40, add_one)
     assert world.db.tasks.count_documents({}) == count == 6
     assert real(world, "ann") <= 60_000
     with pytest.raises(LimitError, match="the limit is 60000"):
@@ -376,20 +355,18 @@ def settle(world: World, running: Any, end: str, people: RpcClient, executor: An
     elif end == "output":
         blob = people.put_blob(b"y" * OUTPUT)
         executor.report(accepted(executor.work[task], result=m.Result(stdout_blob=blob)), vacant=0)
-    elif end == "verdict":
-        executor.report(accepted(executor.work[task]), vacant=0)
     elif end == "gave up":
         while task in executor.work:
             executor.report(accepted(executor.work[task], retry=True), vacant=1)
-    elif end == "deleted":
-        executor.report(accepted(executor.work[task]), vacant=0)
-        delete(people, task)
-    elif end == "retention":
-        executor.report(accepted(executor.work[task]), vacant=0)
-        world.db.tasks.update_one({"_id": ObjectId(task)}, {"$set": {"finished": datetime.datetime(2001, 1, 1)}})  # noqa: DTZ001
-        assert running.do(running.judicator.tasks.remove_finished(datetime.datetime(2002, 1, 1), 10)) == 1  # noqa: DTZ001
     elif end == "purged":
         purge(people, "ann")
+    else:
+        executor.report(accepted(executor.work[task]), vacant=0)
+    if end == "deleted":
+        delete(people, task)
+    elif end == "retention":
+        world.db.tasks.update_one({"_id": ObjectId(task)}, {"$set": {"finished": datetime.datetime(2001, 1, 1)}})  # noqa: DTZ001
+        assert running.do(running.judicator.tasks.remove_finished(datetime.datetime(2002, 1, 1), 10)) == 1  # noqa: DTZ001
 
 
 @pytest.mark.parametrize("end", ["waits", "runs", "output", "verdict", "gave up", "deleted", "retention", "purged"])
@@ -407,8 +384,7 @@ def test_room_for_an_output_is_kept_until_the_task_ends(world: World, end: str) 
     settle(world, running, end, people, executor, ids[0])
     if end == "runs":  # its output may be on its way to the database
         assert stored(running, "ann") == real(world, "ann") + OUTPUT
-        for _ in range(2):
-            clean(running)
+        clean(running, 2)
     assert stored(running, "ann") == real(world, "ann")
     remaining = {"output": 3, "purged": 0}.get(end, 2)
     assert remaining * OUTPUT <= stored(running, "ann") < remaining * OUTPUT + 100_000
@@ -443,13 +419,12 @@ def test_outputs_never_come_to_more_than_a_user_may_store(world: World) -> None:
     people, executor = world.client(timeout=30.0), world.executor(slots=4)
     clients = [world.client(timeout=30.0) for _ in range(4)]
 
-    def add_one(n: int) -> int:
+    def add_one(n: int) -> bool:
         with contextlib.suppress(LimitError):
             return bool(add(clients[n % 4], limits=FREE))
-        return 0
+        return False
 
-    with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        count = sum(pool.map(add_one, range(24)))
+    count = crowd(24, add_one)
     assert count == 6
     for n in range(count):
         blob = people.put_blob(bytes([n]) * OUTPUT)
@@ -484,8 +459,8 @@ def test_a_judicator_that_dies_beside_the_counter_leaves_what_the_recount_mends(
     world: World, tmp_path: Any, failpoint: str
 ) -> None:
     """Between a task's write and its counter's."""
-    config, doomed = dying(world, tmp_path, failpoint)
-    first = world.stack.enter_context(RpcClient(lambda: [config.listen], world.tls("gw", "gateway"), timeout=3.0))
+    doomed = Doomed(world, tmp_path, failpoint, **PATIENT)
+    first = doomed.client(3.0)
     two = world.judicator("j2", leads=False, **PATIENT)
     people, executor = world.client(timeout=30.0), world.executor()
     if failpoint == "add-stored":
@@ -496,12 +471,10 @@ def test_a_judicator_that_dies_beside_the_counter_leaves_what_the_recount_mends(
         with pytest.raises(JudgeError):
             first.call("cancel", m.TaskRef(id=task), m.Task)
         assert stored(two, "ann") > OUTPUT > real(world, "ann") > 0
-    assert doomed.wait(60) == -9
-    for _ in range(2):
-        clean(two)
+    doomed.died()
+    clean(two, 2)
     assert stored(two, "ann") == real(world, "ann") > 0
-    executor.report()
-    executor.report(*[accepted(assignment) for assignment in executor.work.copy().values()], vacant=0)
+    executor.accept_all()
     assert 0 < stored(two, "ann") == real(world, "ann") < OUTPUT
 
 
@@ -563,19 +536,15 @@ def test_what_is_refused_late_counts_until_it_is_gone(world: World) -> None:
 
     def add_one(n: int) -> bool:
         tests = [m.Test(name="1", input=chr(ord("a") + n) * 700_000, answer="")]
-        try:
-            clients[n % 4].call("add", source(tests=tests, idempotency_key="k"), m.AddReply)
-        except (ConflictError, LimitError):
-            return False
-        return True
+        with contextlib.suppress(ConflictError, LimitError):
+            return clients[n % 4].call("add", source(tests=tests, idempotency_key="k"), m.AddReply).created
+        return False
 
-    with concurrent.futures.ThreadPoolExecutor(16) as pool:
-        assert sum(pool.map(add_one, range(16))) == 1
+    assert crowd(16, add_one) == 1
     assert len(blobs(world)) > 1, "none was refused late"
     assert stored(running, "ann") >= sum(doc["length"] for doc in world.db["fs.files"].find())
     overdue(world)
-    for _ in range(2):
-        clean(running)
+    clean(running, 2)
     assert len(blobs(world)) == 1
     assert stored(running, "ann") == real(world, "ann")
 

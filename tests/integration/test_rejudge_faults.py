@@ -2,67 +2,49 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
-import os
-import subprocess
-import sys
 import threading
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from judge.common.errors import JudgeError, UnavailableError
-from judge.config import dump
 from judge.model import messages as m
 from judge.model.rejudging import RejudgeFilter, RejudgeStart, Rejudging
 from judge.rpc.client import RpcClient
-from tests.support.judicators import World, act, get, judge, rejudge, settled, show, sources, start
+from tests.support.judicators import Doomed, Executor, World, act, get, judge, rejudge, settled, show, sources, start
 from tests.support.servers import wait_for
 
 PATIENT = {"executor_expiry": 3600.0, "executor_forget": 7200.0, "task_expiry": 3600.0, "leader_ttl": 2}
 OLD = ["WA", "TLE", "WA", "RTE", "WA"]
 NEW = ["AC", "AC", "WA", "AC", "CE"]
 
-# Small batches, so that a kill between two of them leaves half of the work.
-DAEMON = """
-import sys
-from pathlib import Path
-from judge import config
-from judge.daemon import log
-from judge.daemon.main import on_signals
-from judge.judicator.main import run
-log.setup("info")
-sys.exit(run(config.load(config.JudicatorConfig, Path(sys.argv[1])), on_signals(), batch=2))
-"""
+
+def begin(
+    world: World, directory: Path, failpoint: str, slots: int = 8
+) -> tuple[Doomed, Executor, RpcClient, list[str]]:
+    """A judicator that will die, with submissions that it has had judged: it, their executor, its client, their ids."""
+    doomed = Doomed(world, directory, failpoint, **PATIENT)
+    world.judicators.append(doomed)  # type: ignore[arg-type]
+    executor, people = world.executor(slots=slots), doomed.client(30.0)
+    return doomed, executor, people, judge(people, executor, *OLD)
 
 
-class Doomed:
-    """A judicator in a process of its own, which ends at a failpoint."""
+def die(doomed: Doomed, call: Callable[[RpcClient], object]) -> None:
+    """Make a call under which the judicator dies."""
+    with contextlib.suppress(UnavailableError):
+        call(doomed.client(2.0))
+    doomed.died()
 
-    def __init__(self, world: World, directory: Path, failpoint: str) -> None:
-        config = world.config("j1", **PATIENT)
-        path = directory / "j1.yml"
-        path.write_text(dump(config))
-        self.log = directory / "j1.log"
-        with self.log.open("wb") as out:
-            self.process = subprocess.Popen(
-                [sys.executable, "-c", DAEMON, str(path)],
-                stdout=out,
-                stderr=out,
-                env={**os.environ, "JUDGE_FAILPOINT": failpoint},
-            )
-        world.stack.callback(self.process.wait)
-        world.stack.callback(self.process.kill)
-        wait_for(lambda: "the database is ready" in self.log.read_text(), what="a serving judicator")
-        self.rpc = world.stack.enter_context(
-            RpcClient(lambda: [config.listen], world.tls("gw", "gateway"), timeout=30.0)
-        )
-        self.address = config.listen
 
-    def died(self) -> None:
-        """Wait for its end by the failpoint."""
-        assert self.process.wait(60) == -9, self.log.read_text()[-3000:]
+def successor(world: World) -> RpcClient:
+    """Another judicator comes in place of the one that has died; a client of it."""
+    world.judicators.clear()
+    world.judicator("j2", **PATIENT)
+    return world.client(timeout=30.0)
 
 
 def verdicts(people: RpcClient, ids: list[str]) -> list[str | None]:
@@ -75,28 +57,13 @@ def seen_by_search(people: RpcClient, ids: list[str]) -> list[str | None]:
     return [by_id[task] for task in ids]
 
 
-def gently(call: object) -> None:
-    """Make a call whose judicator dies under it."""
-    try:
-        call()  # type: ignore[operator]
-    except UnavailableError:
-        return
-
-
 @pytest.mark.parametrize("failpoint", ["note", "mark", "create"])
 def test_killed_while_starting(world: World, tmp_path: Path, failpoint: str) -> None:
-    doomed = Doomed(world, tmp_path, f"rejudge-{failpoint}")
-    world.judicators.append(doomed)  # type: ignore[arg-type]
-    executor = world.executor(slots=8)
-    ids = judge(doomed.rpc, executor, *OLD)
+    doomed, executor, people, ids = begin(world, tmp_path, f"rejudge-{failpoint}")
     key = uuid.uuid4().hex
     request = RejudgeStart(filter=RejudgeFilter(ids=ids), reason="r", user="root", idempotency_key=key)
-    impatient = world.stack.enter_context(RpcClient(lambda: [doomed.address], world.tls("gw", "gateway"), timeout=2.0))
-    gently(lambda: impatient.call("rejudge_start", request, Rejudging))
-    doomed.died()
-    world.judicators.clear()
-    world.judicator("j2", **PATIENT)
-    people = world.client(timeout=30.0)
+    die(doomed, lambda impatient: impatient.call("rejudge_start", request, Rejudging))
+    people = successor(world)
     assert people.call("rejudge_start", request, Rejudging).id == 1
     rejudge(executor, dict(zip(sources(people, ids), NEW, strict=True)))
     wait_for(lambda: show(people, 1).state == "finished", what="the end of all runs")
@@ -109,19 +76,12 @@ def test_killed_while_starting(world: World, tmp_path: Path, failpoint: str) -> 
 
 @pytest.mark.parametrize("failpoint", ["stage", "staged", "switched", "fold", "folded", "remove", "unswitched"])
 def test_killed_while_applying(world: World, tmp_path: Path, failpoint: str) -> None:
-    doomed = Doomed(world, tmp_path, f"rejudge-{failpoint}")
-    world.judicators.append(doomed)  # type: ignore[arg-type]
-    executor = world.executor(slots=8)
-    ids = judge(doomed.rpc, executor, *OLD)
-    start(doomed.rpc, ids=ids)
-    rejudge(executor, dict(zip(sources(doomed.rpc, ids), NEW, strict=True)))
-    assert show(doomed.rpc, 1).state == "finished"
-    impatient = world.stack.enter_context(RpcClient(lambda: [doomed.address], world.tls("gw", "gateway"), timeout=2.0))
-    gently(lambda: act(impatient, "apply", 1))
-    doomed.died()
-    world.judicators.clear()
-    world.judicator("j2", **PATIENT)
-    people = world.client(timeout=30.0)
+    doomed, executor, people, ids = begin(world, tmp_path, f"rejudge-{failpoint}")
+    start(people, ids=ids)
+    rejudge(executor, dict(zip(sources(people, ids), NEW, strict=True)))
+    assert show(people, 1).state == "finished"
+    die(doomed, lambda impatient: act(impatient, "apply", 1))
+    people = successor(world)
     # People see all or nothing of what was done by then, now and at every later moment.
     looks = [seen_by_search(people, ids)]
     while not show(people, 1).settled:
@@ -143,19 +103,12 @@ def test_killed_while_applying(world: World, tmp_path: Path, failpoint: str) -> 
 
 @pytest.mark.parametrize("failpoint", ["stopped", "remove"])
 def test_killed_while_cancelling(world: World, tmp_path: Path, failpoint: str) -> None:
-    doomed = Doomed(world, tmp_path, f"rejudge-{failpoint}")
-    world.judicators.append(doomed)  # type: ignore[arg-type]
-    executor = world.executor(slots=8)
-    ids = judge(doomed.rpc, executor, *OLD)
+    doomed, executor, people, ids = begin(world, tmp_path, f"rejudge-{failpoint}")
     before = list(world.db.tasks.find(sort=[("_id", 1)]))
-    start(doomed.rpc, ids=ids)
+    start(people, ids=ids)
     executor.report(vacant=2)
-    impatient = world.stack.enter_context(RpcClient(lambda: [doomed.address], world.tls("gw", "gateway"), timeout=2.0))
-    gently(lambda: act(impatient, "cancel", 1))
-    doomed.died()
-    world.judicators.clear()
-    world.judicator("j2", **PATIENT)
-    people = world.client(timeout=30.0)
+    die(doomed, lambda impatient: act(impatient, "cancel", 1))
+    people = successor(world)
     assert settled(people, 1).state == "cancelled"
     assert list(world.db.tasks.find(sort=[("_id", 1)])) == before
     executor.report(vacant=0)
@@ -163,17 +116,12 @@ def test_killed_while_cancelling(world: World, tmp_path: Path, failpoint: str) -
 
 
 def test_a_rejudging_whose_judicator_dies_while_it_runs_finishes_by_itself(world: World, tmp_path: Path) -> None:
-    doomed = Doomed(world, tmp_path, "nowhere")
-    world.judicators.append(doomed)  # type: ignore[arg-type]
-    executor = world.executor(slots=2)
-    ids = judge(doomed.rpc, executor, *OLD)
-    start(doomed.rpc, ids=ids)
+    doomed, executor, people, ids = begin(world, tmp_path, "nowhere", slots=2)
+    start(people, ids=ids)
     executor.report()
     doomed.process.kill()
     doomed.process.wait()
-    world.judicators.clear()
-    world.judicator("j2", **PATIENT)
-    people = world.client(timeout=30.0)
+    people = successor(world)
     rejudge(executor, dict(zip(sources(people, ids), NEW, strict=True)))
     wait_for(
         lambda: world.db.rejudgings.find_one({"_id": 1})["state"] == "finished",

@@ -9,6 +9,9 @@ import enum
 import hashlib
 import itertools
 import math
+import os
+import subprocess
+import sys
 import threading
 import time
 import types
@@ -28,7 +31,7 @@ from pymongo.database import Database
 from pymongo.write_concern import WriteConcern
 
 from judge.common import clock
-from judge.config import EtcdClient, JudicatorConfig, MongodbClient, Tls
+from judge.config import EtcdClient, JudicatorConfig, MongodbClient, Tls, dump
 from judge.config.allowance import Allowance, Allowances
 from judge.judicator import documents
 from judge.judicator.database import BATCH
@@ -230,6 +233,11 @@ class Executor:
         self.work: dict[str, m.Assignment] = {}
         self.waiting: set[str] = set()
 
+    def accept_all(self, vacant: int | None = 0) -> None:
+        """Take what waits, and report all work in hand as accepted."""
+        self.report()
+        self.report(*map(accepted, list(self.work.values())), vacant=vacant)
+
     def restart(self) -> None:
         """Come back as a new process that has nothing in hand."""
         self.incarnation, self.sequence, self.work = uuid.uuid4().hex, 0, {}
@@ -279,6 +287,47 @@ class Executor:
         self, *complete: m.Completed, vacant: int | None = None, ahead: int = 0, hold: float = 0.0
     ) -> m.ReportReply:
         return self.send(self.request(*complete, vacant=vacant, ahead=ahead, hold=hold))
+
+
+# Small batches, so that a kill between two of them leaves half of the work.
+_DAEMON = """
+import sys
+from pathlib import Path
+from judge import config
+from judge.daemon import log
+from judge.daemon.main import on_signals
+from judge.judicator.main import run
+log.setup("info")
+sys.exit(run(config.load(config.JudicatorConfig, Path(sys.argv[1])), on_signals(), batch=2))
+"""
+
+
+class Doomed:
+    """A judicator in a process of its own, which ends at a failpoint."""
+
+    def __init__(self, world: World, directory: Path, failpoint: str, **settings: Any) -> None:
+        config = world.config("j1", **settings)
+        path = directory / "j1.yml"
+        path.write_text(dump(config))
+        self.world, self.address, self.log = world, config.listen, directory / "j1.log"
+        with self.log.open("wb") as out:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", _DAEMON, str(path)],
+                stdout=out,
+                stderr=out,
+                env={**os.environ, "JUDGE_FAILPOINT": failpoint},
+            )
+        world.stack.callback(self.process.wait)
+        world.stack.callback(self.process.kill)
+        wait_for(lambda: "the database is ready" in self.log.read_text(), what="a serving judicator")
+
+    def client(self, timeout: float) -> RpcClient:
+        rpc = RpcClient(lambda: [self.address], self.world.tls("gw", "gateway"), timeout)
+        return self.world.stack.enter_context(rpc)
+
+    def died(self) -> None:
+        """Wait for its end by the failpoint."""
+        assert self.process.wait(60) == -9, self.log.read_text()[-3000:]
 
 
 def waiters(kind: str) -> int:
