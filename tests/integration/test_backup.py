@@ -96,7 +96,7 @@ def judged(world: World, people: RpcClient, count: int) -> list[str]:
     ids = [people.call("add", source(f"int x{n};"), m.AddReply).task.id for n in range(count)]
     ids.append(people.call("add", source(tests=[m.Test(name="1", input_blob=large)]), m.AddReply).task.id)
     executor.report()
-    executor.report(*[accepted(assignment) for assignment in executor.work.values()])
+    executor.report(*map(accepted, list(executor.work.values())))
     return ids
 
 

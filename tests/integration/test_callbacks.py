@@ -15,27 +15,27 @@ from judge.common.errors import FieldError
 from judge.judge0.tokens import token_of
 from judge.model import messages as m
 from judge.model.webhooks import Delivery, WebhookAdd, WebhookAdded, WebhookRef
-from tests.support.judicators import FAST, World, accepted, act, judge, rejudge, show, source, start
+from tests.support.judicators import FAST, accepted, act, judge, rejudge, show, source, start
 from tests.support.receivers import HOOKS, telling
 from tests.support.servers import wait_for
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory, etcd_endpoint, mongod_address):
+def shared(tmp_path_factory, etcd_endpoint, mongod_address):
     with telling(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as world:
         yield world
 
 
 @pytest.fixture(scope="module")
-def executor(world):
-    executor = world.executor(slots=8)
+def executor(shared):
+    executor = shared.executor(slots=8)
     executor.report(vacant=0)
     return executor
 
 
 @pytest.fixture
-def people(world):
-    return world.client(timeout=30.0)
+def people(shared):
+    return shared.client(timeout=30.0)
 
 
 def callback(url):
@@ -53,53 +53,53 @@ def hurry(world):
     )
 
 
-def test_an_end_is_told_once_whatever_a_rejudging_says(world, people, executor, receiver):
+def test_an_end_is_told_once_whatever_a_rejudging_says(shared, people, executor, receiver):
     (task,) = judge(people, executor, "WA", **callback(receiver.url))
-    wait_for(lambda: not due(world), what="the callback")
+    wait_for(lambda: not due(shared), what="the callback")
     rejudging = start(people, ids=[task])
     rejudge(executor, {"int main(){} // 0": "AC"})
     wait_for(lambda: show(people, rejudging.id).state == "finished", what="a finished rejudging")
     act(people, "apply", rejudging.id)
     (newer,) = judge(people, executor, "AC", **callback(receiver.url))
-    wait_for(lambda: not due(world), what="the other callback")
+    wait_for(lambda: not due(shared), what="the other callback")
     assert [(call.told["token"], call.told["status"]["id"]) for call in receiver.got] == [
         (token_of(task), 4),
         (token_of(newer), 3),
     ]
 
 
-def test_what_waits_is_not_called(world, people, executor, receiver):
+def test_what_waits_is_not_called(shared, people, executor, receiver):
     task = people.call("add", source(**callback(receiver.url)), m.AddReply).task.id
     (assignment,) = executor.report(vacant=1).add
     assert assignment.submission.told == {}, "executors need no address"
-    assert len(due(world)) == 1 and not receiver.got
+    assert len(due(shared)) == 1 and not receiver.got
     executor.report(accepted(assignment), vacant=0)
     wait_for(lambda: receiver.got, what="the callback")
     assert (receiver.got[0].method, receiver.got[0].told["token"]) == ("PUT", token_of(task))
-    wait_for(lambda: not due(world), what="the note of it")
+    wait_for(lambda: not due(shared), what="the note of it")
 
 
-def test_errors_are_tried_again_by_whoever_leads(world, people, executor, receiver):
+def test_errors_are_tried_again_by_whoever_leads(shared, people, executor, receiver):
     receiver.answer = lambda number, _: (503, {"Retry-After": "3600" if number == 1 else "1"}) if number < 3 else 200
     judge(people, executor, "AC", **callback(receiver.url))
-    wait_for(lambda: receiver.got and due(world)[0]["callback_tries"] == 1, what="the first try")
-    first = world.judicators[0]
-    second = world.judicator("j2", **HOOKS)
+    wait_for(lambda: receiver.got and due(shared)[0]["callback_tries"] == 1, what="the first try")
+    first = shared.judicators[0]
+    second = shared.judicator("j2", **HOOKS)
     first.stop()
     wait_for(lambda: second.judicator.lead.leading, what="another leader")
 
     def over():
-        hurry(world)
-        return not due(world)
+        hurry(shared)
+        return not due(shared)
 
     wait_for(over, what="the callback")
     assert [call.status for call in receiver.got] == [503, 503, 200]
     assert len({call.body for call in receiver.got}) == 1
-    assert "callback_tries" not in world.db.tasks.find_one({"done": True}, sort=[("_id", -1)])
+    assert "callback_tries" not in shared.db.tasks.find_one({"done": True}, sort=[("_id", -1)])
 
 
 @pytest.mark.parametrize("users", [1, 2, 5])
-def test_users_with_many_names_of_a_slow_receiver_keep_nobody_waiting(world, people, executor, receiver, users):
+def test_users_with_many_names_of_a_slow_receiver_keep_nobody_waiting(shared, people, executor, receiver, users):
     """Of a user's calls so many are under way at once, whatever hosts they go to; others are told meanwhile."""
     with socket.create_server(("", 0), backlog=64) as slow:
         connections: list[socket.socket] = []
@@ -121,13 +121,13 @@ def test_users_with_many_names_of_a_slow_receiver_keep_nobody_waiting(world, peo
         wait_for(lambda: receiver.got, what="the callback of somebody else")
         assert json.loads(receiver.got[0].body)["token"] == token_of(task)
         assert fewest <= len(connections) <= limit, "all of the slow receiver's are held still"
-        world.db.tasks.update_many({}, {"$unset": {"callback": ""}})
+        shared.db.tasks.update_many({}, {"$unset": {"callback": ""}})
         slow.shutdown(socket.SHUT_RDWR)
         for connection in connections:
             connection.close()
 
 
-def test_a_receiver_that_fails_is_called_for_one_submission_at_a_time(world, people, executor, receiver):
+def test_a_receiver_that_fails_is_called_for_one_submission_at_a_time(shared, people, executor, receiver):
     """Nothing is written about the callbacks that wait for it, another user's at the same host goes out."""
     receiver.answer = lambda _, call: 503 if call.path == "/dead" else 200
     dead = receiver.url.replace("/hook", "/dead")
@@ -135,18 +135,18 @@ def test_a_receiver_that_fails_is_called_for_one_submission_at_a_time(world, peo
     wait_for(lambda: len(receiver.got) >= 3, what="a few calls")
     judge(people, executor, "AC", user="bob", **callback(receiver.url))
     wait_for(lambda: any(call.path == "/hook" for call in receiver.got), what="the other user's callback")
-    before, calls = world.db.command("serverStatus"), len(receiver.got)
+    before, calls = shared.db.command("serverStatus"), len(receiver.got)
     time.sleep(3)
-    after = world.db.command("serverStatus")
+    after = shared.db.command("serverStatus")
     tries = len(receiver.got) - calls
     assert tries <= 3, "each pause is longer than the last one"
     assert updates(after) - updates(before) <= 45, "what waits is not written again and again"
     # What was not tried for long is given up; the receiver's return is noticed by the next call.
     long_ago = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=1)
     untried = {"callback": {"$exists": True}, "callback_tries": {"$exists": False}}
-    assert world.db.tasks.update_many(untried, {"$min": {"callback": long_ago}}).modified_count >= 10
-    wait_for(lambda: len(due(world)) < 30, what="that the others are given up")
-    world.db.tasks.update_many({}, {"$unset": {"callback": "", "callback_host": ""}})
+    assert shared.db.tasks.update_many(untried, {"$min": {"callback": long_ago}}).modified_count >= 10
+    wait_for(lambda: len(due(shared)) < 30, what="that the others are given up")
+    shared.db.tasks.update_many({}, {"$unset": {"callback": "", "callback_host": ""}})
 
 
 def updates(status):
@@ -154,12 +154,12 @@ def updates(status):
     return status["metrics"]["document"]["updated"]
 
 
-def test_nobody_is_told_at_a_private_address(world, people, executor, receiver):
+def test_nobody_is_told_at_a_private_address(shared, people, executor, receiver):
     with pytest.raises(FieldError) as refused:
         people.call("add", source(**callback("http://10.0.0.1/")), m.AddReply)
     assert refused.value.field == "callback_url"
     (task,) = judge(people, executor, "AC", **callback(f"http://localhost:{receiver.port}/"))
-    wait_for(lambda: not due(world), what="a name of an allowed network")
+    wait_for(lambda: not due(shared), what="a name of an allowed network")
     assert json.loads(receiver.got[0].body)["token"] == token_of(task)
 
 
@@ -169,34 +169,26 @@ SPELLINGS = [
 ]  # fmt: skip
 
 
-def test_networks_of_webhooks_are_not_those_of_callbacks(tmp_path, etcd_endpoint, mongod_address, receiver):
+def test_networks_of_webhooks_are_not_those_of_callbacks(world, receiver):
     """An admin's webhook may call this machine, as in `judge up`; no user has it called, however they write it."""
-    world = World(tmp_path, etcd_endpoint, mongod_address)
-    try:
-        world.judicator(**FAST, webhooks={"networks": ["127.0.0.0/8", "::1/128"]})
-        people, executor = world.client(timeout=30.0), world.executor(slots=1)
-        executor.report(vacant=0)
-        accepted_count = 0
-        for host in SPELLINGS:
-            with contextlib.suppress(FieldError):
-                judge(people, executor, "AC", **callback(f"http://{host}:{receiver.port}/"))
-                accepted_count += 1  # a name, or a spelling that the resolver reads: it is looked at when it is called
-        people.call("webhook_add", WebhookAdd(name="mine", url=receiver.url), WebhookAdded)
-        people.call("webhook_ping", WebhookRef(name="mine"), Delivery)
-        wait_for(lambda: receiver.got, what="the admin's call")
-        assert accepted_count
-        wait_for(lambda: all(doc.get("callback_tries") for doc in due(world)), what="a try of each")
-        assert {call.told["type"] for call in receiver.got} == {"ping"}
-    finally:
-        world.close()
+    world.judicator(**FAST, webhooks={"networks": ["127.0.0.0/8", "::1/128"]})
+    people, executor = world.client(timeout=30.0), world.executor(slots=1)
+    executor.report(vacant=0)
+    accepted_count = 0
+    for host in SPELLINGS:
+        with contextlib.suppress(FieldError):
+            judge(people, executor, "AC", **callback(f"http://{host}:{receiver.port}/"))
+            accepted_count += 1  # a name, or a spelling that the resolver reads: it is looked at when it is called
+    people.call("webhook_add", WebhookAdd(name="mine", url=receiver.url), WebhookAdded)
+    people.call("webhook_ping", WebhookRef(name="mine"), Delivery)
+    wait_for(lambda: receiver.got, what="the admin's call")
+    assert accepted_count
+    wait_for(lambda: all(doc.get("callback_tries") for doc in due(world)), what="a try of each")
+    assert {call.told["type"] for call in receiver.got} == {"ping"}
 
 
-def test_what_a_name_stands_for_is_looked_at_when_it_is_called(tmp_path, etcd_endpoint, mongod_address, receiver):
-    world = World(tmp_path, etcd_endpoint, mongod_address)
-    try:
-        world.judicator(**FAST)
-        judge(world.client(), world.executor(), "AC", **callback(f"http://localhost:{receiver.port}/"))
-        wait_for(lambda: hurry(world) or due(world)[0].get("callback_tries", 0) >= 3, what="tries")
-        assert not receiver.got
-    finally:
-        world.close()
+def test_what_a_name_stands_for_is_looked_at_when_it_is_called(world, receiver):
+    world.judicator(**FAST)
+    judge(world.client(), world.executor(), "AC", **callback(f"http://localhost:{receiver.port}/"))
+    wait_for(lambda: hurry(world) or due(world)[0].get("callback_tries", 0) >= 3, what="tries")
+    assert not receiver.got

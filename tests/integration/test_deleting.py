@@ -48,7 +48,7 @@ def judged(people: RpcClient, executor: Any, *ids: str) -> None:
     """Judge all that waits."""
 
     def turn() -> bool:
-        executor.report(*[accepted(assignment) for assignment in list(executor.work.values())], vacant=executor.slots)
+        executor.report(*map(accepted, list(executor.work.values())), vacant=executor.slots)
         return all(people.call("get", m.GetRequest(id=task), m.Task).done for task in ids)
 
     wait_for(turn, what="everything judged")

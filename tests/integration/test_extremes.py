@@ -79,7 +79,7 @@ def test_long_searches_keep_nobody_from_work(world: World) -> None:
             for _ in range(10):
                 task = people.call("add", source(), m.AddReply).task.id
                 assert task in executor.work or executor.report(vacant=1).add
-                executor.report(*[accepted(assignment) for assignment in executor.work.copy().values()], vacant=0)
+                executor.report(*map(accepted, list(executor.work.values())), vacant=0)
                 assert people.call("get", m.GetRequest(id=task, wait=5.0), m.Task).done
         finally:
             stop.set()

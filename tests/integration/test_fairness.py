@@ -133,7 +133,7 @@ def ready(log: Log) -> bool:
 def turn(executor: Executor, log: Log) -> None:
     """End what the executor has in hand, and fill its slots."""
     wait_for(lambda: ready(log), what="people who wait")
-    completions = [accepted(assignment) for assignment in executor.work.copy().values()]
+    completions = [*map(accepted, executor.work.values())]
     log.handed(executor.report(*completions, vacant=executor.slots).add)
 
 
@@ -181,7 +181,7 @@ def test_the_order_is_the_leaders_wherever_tasks_are_added(world: World) -> None
         wait_for(lambda: len(queue) == before + 1, what="the task at the leader")
 
     def next_one() -> str:
-        completions = [accepted(assignment) for assignment in executor.work.copy().values()]
+        completions = [*map(accepted, executor.work.values())]
         return executor.report(*completions, vacant=1).add[0].submission.user
 
     for client, user in ((near_client, "ann"), (far_client, "bob"), (near_client, "bob")):

@@ -41,12 +41,16 @@ def once(running: Running) -> None:
     assert running.do(running.judicator.retention.once(lambda: True))
 
 
-def cleaned(world: World, running: Running) -> None:
+async def pass_by(world: World, running: Running) -> None:
     """As if all graces had passed: what is unused is marked, and removed."""
     for _ in range(2):
-        once(running)
+        assert await running.judicator.retention.once(lambda: True)
         overdue(world)
-    once(running)
+    assert await running.judicator.retention.once(lambda: True)
+
+
+def cleaned(world: World, running: Running) -> None:
+    running.do(pass_by(world, running))
 
 
 def blobs(world: World) -> set[str]:
@@ -67,8 +71,7 @@ def test_old_tasks_go_and_what_nothing_refers_to(world: World) -> None:
     recent = add(people)
     waiting = add(people, user="bob", language="java")
     first, second = imported(people, tests=1), imported(people, tests=2)
-    executor.report()
-    executor.report(*[accepted(assignment) for assignment in executor.work.values()], vacant=0)
+    executor.accept_all()
     old_id = ObjectId.from_datetime(datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=3))
     world.db["fs.chunks"].insert_one({"files_id": old_id, "n": 0, "data": b"broken off"})
 
@@ -96,9 +99,8 @@ def test_keeping_every_submission_keeps_no_rubbish(world: World) -> None:
     running = world.judicator(retention_days=0)
     people, executor = world.client(), world.executor()
     unused = people.put_blob(b"unused")
-    task = add(people)
-    executor.report()
-    executor.report(accepted(executor.work[task]))
+    add(people)
+    executor.accept_all()
     age(world, "tasks", {}, "finished", 3000)
     cleaned(world, running)
     assert unused not in blobs(world)
@@ -182,9 +184,8 @@ def test_trials_that_are_refused(
 def test_retention_is_idle_when_clocks_disagree(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     running = world.judicator(retention_days=1)
     people, executor = world.client(), world.executor()
-    task = add(people)
-    executor.report()
-    executor.report(accepted(executor.work[task]))
+    add(people)
+    executor.accept_all()
     skewed = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=400)
     monkeypatch.setattr("judge.judicator.leader.retention.clock.wall", lambda: skewed)
     assert not running.do(running.judicator.retention.once(lambda: True))
@@ -257,13 +258,9 @@ def test_doubles_are_found_whatever_the_step(world: World, batch: int) -> None:
     running = world.judicator(batch=batch)
     moment = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=3)
     names = [hashlib.sha256(bytes([n])).hexdigest() for n in range(5)]
+    file = {"length": 0, "chunkSize": 1}
     world.db["fs.files"].insert_many(
-        {
-            "filename": name,
-            "length": 0,
-            "chunkSize": 1,
-            "uploadDate": moment + datetime.timedelta(seconds=copy),
-        }
+        {**file, "filename": name, "uploadDate": moment + datetime.timedelta(seconds=copy)}
         for name, copies in zip(names, (1, 2, 1, 3, 2), strict=True)
         for copy in range(copies)
     )
@@ -451,10 +448,7 @@ def test_an_import_that_hangs_for_days_between_its_look_and_its_manifest_is_refu
         await look(checked, needed)
         looks += 1
         if looks == 1:
-            for _ in range(2):
-                await running.judicator.retention.once(lambda: True)
-                overdue(world)
-            await running.judicator.retention.once(lambda: True)
+            await pass_by(world, running)
 
     problems._check_stored = check_late  # type: ignore[method-assign]
     with pytest.raises(FieldError, match="not uploaded"):
@@ -493,18 +487,14 @@ def test_a_rejudging_keeps_the_content_that_it_judges_against(world: World) -> N
     people, executor = world.client(timeout=30.0), world.executor(slots=4)
     imported(people, tests=1)
     task = add(people, problem="hello")
-    executor.report()
-    executor.report(accepted(executor.work[task]))
+    executor.accept_all()
     current = imported(people, tests=2)
     rejudgings = running.judicator.rejudgings
     mark = rejudgings._reruns.mark
 
     async def slowly(number: int, ids: Any) -> None:
         await running.judicator.service.problems.register(newer)
-        for _ in range(2):
-            await running.judicator.retention.once(lambda: True)
-            overdue(world)
-        await running.judicator.retention.once(lambda: True)
+        await pass_by(world, running)
         await mark(number, ids)
 
     newer = upload(people, manifest(people, tests=3))

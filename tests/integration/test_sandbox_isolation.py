@@ -45,9 +45,13 @@ def sandbox() -> Iterator[Sandbox]:
         yield box
 
 
+def python(code: str, **options: bool) -> Command:
+    return Command(["/usr/bin/python3", "-I", "-c", code], Limits(cpu=20), **options)
+
+
 def test_only_three_descriptors(sandbox):
     listing = "import os; print(sorted(os.listdir('/proc/self/fd')))"
-    out = text(sandbox.run(Command(["/usr/bin/python3", "-I", "-c", listing], Limits(cpu=20))))
+    out = text(sandbox.run(python(listing)))
     assert out == "['0', '1', '2', '3']\n"  # 3 is the listing itself
 
 
@@ -56,22 +60,20 @@ def test_no_identity_no_capability_no_way_up(sandbox):
         shell(sandbox, "id; echo $PPID; umask; exec grep -E '^(Cap|NoNewPrivs|Seccomp:|Groups)' /proc/self/status")
     )
     assert "uid=1000" in out and "gid=1000" in out
-    for line in (
-        "CapEff:\t" + "0" * 16,
-        "CapPrm:\t" + "0" * 16,
-        "CapBnd:\t" + "0" * 16,
-        "NoNewPrivs:\t1",
-        "Seccomp:\t2",
-    ):
+    for line in (*(f"{kind}:\t{'0' * 16}" for kind in ("CapEff", "CapPrm", "CapBnd")), "NoNewPrivs:\t1", "Seccomp:\t2"):
         assert line in out
     assert "\n1\n0022\n" in out
 
 
+def inner_process(box: Sandbox) -> int:
+    """Process 1 of a container, as the host numbers it."""
+    outer = box._container.pid
+    return int(Path(f"/proc/{outer}/task/{outer}/children").read_text().split()[0])
+
+
 def uid_map(box: Sandbox) -> str:
     """The users of a container, as its process 1 has them."""
-    outer = box._container.pid
-    inside = Path(f"/proc/{outer}/task/{outer}/children").read_text().split()[0]
-    return Path(f"/proc/{inside}/uid_map").read_text()
+    return Path(f"/proc/{inner_process(box)}/uid_map").read_text()
 
 
 def test_the_host_user_behind_it_is_nobody(sandbox):
@@ -233,7 +235,7 @@ for family in range(46):
             try: make(family, kind); print('OPENED', family)
             except OSError as e: print(family, e.errno) if e.errno != 97 and family != 1 else None
 """
-    out = text(sandbox.run(Command(["/usr/bin/python3", "-I", "-c", code], Limits(cpu=20))))
+    out = text(sandbox.run(python(code)))
     assert set(out.splitlines()) == {"OPENED 1"}
 
 
@@ -293,16 +295,11 @@ one.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
 
 def sockets_in(box: Sandbox) -> str:
     """The kernel's count of the sockets in the namespace of a container's next run."""
-    outer = box._container.pid
-    inside = Path(f"/proc/{outer}/task/{outer}/children").read_text().split()[0]
-    return Path(f"/proc/{inside}/net/sockstat").read_text().splitlines()[0]
+    return Path(f"/proc/{inner_process(box)}/net/sockstat").read_text().splitlines()[0]
 
 
 @pytest.mark.parametrize("cycles", [False, True], ids=["gone at once", "under way in each other"])
 def test_no_run_meets_a_socket_of_another(cycles):
-    def python(code: str, *, writable: bool = False) -> Command:
-        return Command(["/usr/bin/python3", "-I", "-c", code], Limits(cpu=20), writable=writable)
-
     with pool("network") as sandboxes, sandboxes.take() as box:
         before = text(box.run(python(NETWORK)))
         assert sockets_in(box) == "sockets: used 0"
@@ -347,15 +344,12 @@ except OSError as error:
     print(sent, error.errno)
 """
 
-    def python(code: str) -> Command:
-        return Command(["/usr/bin/python3", "-I", "-c", code], Limits(cpu=20))
-
     with pool("network") as sandboxes, sandboxes.take() as box:
         before = text(box.run(python(count)))
-        namespace = text(box.run(Command(["/usr/bin/readlink", "/proc/self/ns/net"], Limits(cpu=20))))
+        namespace = text(shell(box, "readlink /proc/self/ns/net"))
         assert box.run(python(deep)).exit_code == 0
         assert text(box.run(python(count))) == before
-        assert text(box.run(Command(["/usr/bin/readlink", "/proc/self/ns/net"], Limits(cpu=20)))) == namespace
+        assert text(shell(box, "readlink /proc/self/ns/net")) == namespace
     assert "109" in before, before  # ETOOMANYREFS
 
 
@@ -364,8 +358,7 @@ def test_a_namespace_with_a_socket_in_it_is_not_used_again():
     command = Command(["/usr/bin/readlink", "/proc/self/ns/net"], Limits(cpu=20))
     with pool("network") as sandboxes, sandboxes.take() as box:
         namespaces = [text(box.run(command)), text(box.run(command))]
-        bwrap = box._container.pid
-        with _socket_in(int(Path(f"/proc/{bwrap}/task/{bwrap}/children").read_text())):
+        with _socket_in(inner_process(box)):
             box.run(command).close()
             namespaces += [text(box.run(command)), text(box.run(command))]
     assert namespaces[0] == namespaces[1] != namespaces[2] == namespaces[3], namespaces
@@ -392,7 +385,7 @@ def test_abstract_sockets_of_the_host_are_out_of_reach(sandbox):
     listener.listen()
     code = "import socket; s=socket.socket(1); s.connect('\\0judge-test-abstract')"
     with listener:
-        out = text(sandbox.run(Command(["/usr/bin/python3", "-I", "-c", code], Limits(cpu=20))))
+        out = text(sandbox.run(python(code)))
     assert "ConnectionRefusedError" in out
 
 
@@ -495,7 +488,7 @@ for i in range(12000):
 os.chdir('/scratch')
 open('n' * 255, 'w'); open('a\\nb', 'w'); os.mkfifo('pipe'); os.mkdir('closed', 0)
 """
-    with sandbox.run(Command(["/usr/bin/python3", "-I", "-c", code], Limits(cpu=20))) as outcome:
+    with sandbox.run(python(code)) as outcome:
         assert outcome.exit_code == 0, outcome.read_stderr()
     assert text(shell(sandbox, "ls -A /scratch")) == ""
 
@@ -728,8 +721,7 @@ def test_a_run_is_the_first_to_die_when_the_host_has_no_memory():
     need_sandbox()
     scores = []
     with pool("oom") as sandboxes, sandboxes.take() as box:
-        outer = box._container.pid
-        inside = Path(f"/proc/{outer}/task/{outer}/children").read_text().split()[0]
+        inside = inner_process(box)
 
         def look() -> None:
             deadline = time.monotonic() + 2

@@ -23,7 +23,7 @@ from judge.judicator.events.streaming import ChangeLog, Numbering, end_of, place
 from judge.model import messages as m
 from judge.model import streaming as m_streaming
 from tests.support.gateway import ADMIN, OTHER, PEOPLE, USER, connect, make_config, running_gateway, write_tokens
-from tests.support.judicators import FAST, World, judge, source
+from tests.support.judicators import FAST, World, judge, rejudge, source
 from tests.support.servers import wait_for
 
 THREADS = 2
@@ -138,7 +138,7 @@ def test_one_submission_until_its_verdict(address, people, executor):
         assert "x-judge-listen" not in listener.headers and "content-length" not in listener.headers
         wait_for(lambda: listener.events, what="the submission as it is")
         assert listener.statuses(task.id) == ["pending"]
-        judge_waiting(executor, task.id)
+        rejudge(executor, {task.id: "AC"}, by_rerun=False)
         wait_for(lambda: listener.ended, what="the end of the stream")
     assert listener.statuses(task.id)[-1] == "success" and listener.events[-1][2]["verdict"] == "AC"
     versions = [int(number) for number, _, _ in listener.events]
@@ -149,12 +149,6 @@ def test_one_submission_until_its_verdict(address, people, executor):
     assert [data["verdict"] for _, _, data in again.events] == ["AC"]
     with listening(address, f"/submissions/{task.id}/events?after={versions[-1]}") as over:
         assert over.status == 204
-
-
-def judge_waiting(executor, task):
-    from tests.support.judicators import rejudge
-
-    rejudge(executor, {task: "AC"}, by_rerun=False)
 
 
 def test_ones_own_and_all(address, people, executor):
@@ -250,6 +244,14 @@ def test_listeners_hold_no_thread_and_the_api_answers(address, people, executor)
         )
 
 
+def csrf_of(browser: httpx.Client, path: str) -> str:
+    return re.search(r'name="csrf" value="([^"]+)"', browser.get(path).text)[1]
+
+
+def log_out(browser: httpx.Client) -> None:
+    assert browser.post("/logout", data={"csrf": csrf_of(browser, "/me")}).status_code == 303
+
+
 @dataclass
 class Root:
     """An admin, and whoever they let in."""
@@ -273,8 +275,7 @@ class Root:
     def session(self, token: str) -> httpx.Client:
         """A browser of somebody who has logged in."""
         browser = self.stack.enter_context(httpx.Client(trust_env=False, base_url=self.address.removesuffix("/api/v1")))
-        csrf = re.search(r'name="csrf" value="([^"]+)"', browser.get("/login").text)
-        assert browser.post("/login", data={"token": token, "csrf": csrf[1]}).status_code == 303
+        assert browser.post("/login", data={"token": token, "csrf": csrf_of(browser, "/login")}).status_code == 303
         return browser
 
 
@@ -305,11 +306,6 @@ def test_who_may_no_longer_listen_hears_no_more(address, settings, root, people,
     write_tokens(settings.tokens, [*PEOPLE, ("gone", "user", "gone-token"), ("listed", "user", "listed-token")])
     browsers = {name: root.session(tokens[name]["token"]) for name in ("off2", "out")}
 
-    def log_out() -> None:
-        page = browsers["out"].get("/me").text
-        csrf = re.search(r'name="csrf" value="([^"]+)"', page)[1]
-        assert browsers["out"].post("/logout", data={"csrf": csrf}).status_code == 303
-
     acts = {
         "off": lambda: root("PUT", "/users/off", disabled=True),
         "off2": lambda: root("PUT", "/users/off2", disabled=True),
@@ -317,7 +313,7 @@ def test_who_may_no_longer_listen_hears_no_more(address, settings, root, people,
         "bound": lambda: root("DELETE", f"/tokens/{tokens['bound']['id']}"),
         "fading": lambda: None,
         "fallen": lambda: root("PUT", "/users/fallen", role="user"),
-        "out": log_out,
+        "out": lambda: log_out(browsers["out"]),
         "listed": lambda: root("PUT", "/users/listed", disabled=True),
         "gone": lambda: write_tokens(settings.tokens, [*PEOPLE, ("listed", "user", "listed-token")]),
     }
@@ -373,8 +369,7 @@ def test_who_is_out_is_out_at_every_gateway_within_two_seconds(event, address, e
         elif event == "revoked":
             root("DELETE", f"/tokens/{token['id']}")
         else:
-            csrf = re.search(r'name="csrf" value="([^"]+)"', browser.get("/me").text)[1]
-            assert browser.post("/logout", data={"csrf": csrf}).status_code == 303
+            log_out(browser)
         began = time.monotonic()
         wait_for(lambda: statuses() == {401} and all(stream.ended for stream in streams), what=f"the end of {name}")
         assert time.monotonic() - began < WITHIN
@@ -432,7 +427,7 @@ def test_changes_of_one_time_are_never_cut_apart(world, people, executor, user):
     with world.db.client.start_session() as session, session.start_transaction():
         world.db.tasks.insert_many(docs, session=session)
     fresh = ChangeLog(second_changes._db)  # it reads them from the database's log
-    following = second.do(_start(fresh))
+    following = asyncio.run_coroutine_threadsafe(fresh.run(), second.loop)
     time.sleep(1)
     for log in (changes, fresh):
         for limit in (1, 7, 40, 1000):
@@ -449,16 +444,8 @@ def test_changes_of_one_time_are_never_cut_apart(world, people, executor, user):
     part = ask(changes, after=begin, limit=20)
     remainder = ask(fresh, after=part.place, limit=1000)
     assert [change.submission for change in [*part.changes, *remainder.changes]][: len(expected)] == expected
-    second.do(_cancel(following))
+    following.cancel()
     world.db.tasks.delete_many({"_id": {"$in": [doc["_id"] for doc in docs]}})
-
-
-async def _start(changes):
-    return asyncio.create_task(changes.run())
-
-
-async def _cancel(task):
-    task.cancel()
 
 
 def test_a_place_that_is_yet_to_come_is_no_error(address, people, executor):

@@ -90,7 +90,7 @@ def judge(world: World, ready: threading.Event) -> None:
     ready.set()
     while not executor.work:
         executor.report(hold=5.0)
-    executor.report(*[accepted(assignment) for assignment in list(executor.work.values())], vacant=0)
+    executor.report(*map(accepted, list(executor.work.values())), vacant=0)
 
 
 def look_at_page(client: Path) -> None:

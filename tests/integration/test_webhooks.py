@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import socket
@@ -16,7 +17,6 @@ from pymongo.errors import BulkWriteError, NotPrimaryError
 from judge.common import clock
 from judge.common.errors import FieldError, NotFoundError, OutcomeUnknownError
 from judge.judicator.database import Database
-from judge.judicator.events.deliveries import MOST_WAITING
 from judge.judicator.events.outbox import POSITION, Outbox, delivery
 from judge.model import messages as m
 from judge.model.deleting import Deleted
@@ -32,8 +32,8 @@ from judge.model.webhooks import (
     WebhooksReply,
 )
 from judge.mongodb.store import translate
-from tests.support.gateway import check, make_config, serving_app
-from tests.support.judicators import World, act, judge, rejudge, show, source, start
+from tests.support.gateway import ADMIN, USER, Person, check, make_config, serving_app
+from tests.support.judicators import act, judge, rejudge, show, source, start
 from tests.support.receivers import HOOKS, hurry, is_genuine, receiving, telling
 from tests.support.servers import wait_for
 
@@ -56,11 +56,19 @@ def executor(shared):
     return executor
 
 
+@contextlib.contextmanager
+def webhook(people, name, url, **fields):
+    """A webhook for the length of a `with`."""
+    try:
+        yield people.call("webhook_add", WebhookAdd(name=name, url=url, **fields), WebhookAdded)
+    finally:
+        people.call("webhook_remove", WebhookRef(name=name), m.Empty)
+
+
 @pytest.fixture
 def hook(people, receiver):
-    added = people.call("webhook_add", WebhookAdd(name="h", url=receiver.url), WebhookAdded)
-    yield added
-    people.call("webhook_remove", WebhookRef(name="h"), m.Empty)
+    with webhook(people, "h", receiver.url) as added:
+        yield added
 
 
 def apply(people, number):
@@ -90,12 +98,12 @@ def test_a_verdict_is_told(people, executor, receiver, hook):
         f"msg_{sent_delivery.id}",
     )
 
-    def webhook():
+    def row():
         return people.call("webhooks", m.Empty(), WebhooksReply).webhooks[0]
 
-    wait_for(lambda: " 204" in webhook().last, what="the outcome of the last call, which is written after the delivery")
-    assert (webhook().waiting, webhook().failed) == (0, 0)
-    assert hook.secret not in webhook().model_dump_json()
+    wait_for(lambda: " 204" in row().last, what="the outcome of the last call, which is written after the delivery")
+    assert (row().waiting, row().failed) == (0, 0)
+    assert hook.secret not in row().model_dump_json()
 
 
 def test_cancelling_and_rejudging_are_told(people, executor, receiver, hook):
@@ -123,18 +131,18 @@ def test_cancelling_and_rejudging_are_told(people, executor, receiver, hook):
     assert versions == sorted(versions)
 
 
-def test_only_what_it_is_about(people, executor, receiver):
-    people.call("webhook_add", WebhookAdd(name="eve", url=receiver.url, user="eve"), WebhookAdded)
-    people.call("webhook_add", WebhookAdd(name="p", url=receiver.url, problem="none"), WebhookAdded)
-    people.call("webhook_add", WebhookAdd(name="r", url=receiver.url, events=["submission.rejudged"]), WebhookAdded)
-    judge(people, executor, "AC", user="ada")
-    (task,) = judge(people, executor, "AC", user="eve")
-    wait_for(receiver.taken, what="the call about eve")
-    assert [call.told["data"]["id"] for call in receiver.got] == [task]
-    for name in ("eve", "p", "r"):
-        people.call("webhook_remove", WebhookRef(name=name), m.Empty)
-        with pytest.raises(NotFoundError):
-            people.call("webhook_remove", WebhookRef(name=name), m.Empty)
+def test_a_webhook_is_told_only_of_what_it_is_about(people, executor, receiver):
+    with (
+        webhook(people, "eve", receiver.url, user="eve"),
+        webhook(people, "p", receiver.url, problem="none"),
+        webhook(people, "r", receiver.url, events=["submission.rejudged"]),
+    ):
+        judge(people, executor, "AC", user="ada")
+        (task,) = judge(people, executor, "AC", user="eve")
+        wait_for(receiver.taken, what="the call about eve")
+        assert [call.told["data"]["id"] for call in receiver.got] == [task]
+    with pytest.raises(NotFoundError):
+        people.call("webhook_remove", WebhookRef(name="eve"), m.Empty)
     assert deliveries(people, webhook="eve") == []
 
 
@@ -178,9 +186,7 @@ def test_a_receiver_that_fails_is_called_by_one_delivery_at_a_time(shared, peopl
     """200 deliveries wait for it: few calls, few writes, and the other webhook's go out at once."""
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
-    people.call("webhook_add", WebhookAdd(name="dead", url=f"http://127.0.0.1:{port}/"), WebhookAdded)
-    people.call("webhook_add", WebhookAdd(name="live", url=receiver.url), WebhookAdded)
-    try:
+    with webhook(people, "dead", f"http://127.0.0.1:{port}/"), webhook(people, "live", receiver.url):
         before = updates(shared)
         time.sleep(3)
         idle = (updates(shared) - before) / 3
@@ -199,15 +205,11 @@ def test_a_receiver_that_fails_is_called_by_one_delivery_at_a_time(shared, peopl
         with receiving(port) as back:
             people.call("webhook_ping", WebhookRef(name="dead"), Delivery)
             wait_for(lambda: len(back.taken()) >= 186, what="what has waited")
-    finally:
-        for name in ("dead", "live"):
-            people.call("webhook_remove", WebhookRef(name=name), m.Empty)
 
 
 def test_deliveries_that_a_receiver_never_takes_hold_up_no_others(shared, people, receiver):
     """Ten always fail. What comes later is taken within a few pauses, however often these have failed."""
-    people.call("webhook_add", WebhookAdd(name="some", url=receiver.url), WebhookAdded)
-    try:
+    with webhook(people, "some", receiver.url):
         refused = {f"msg_{number}" for number in waiting_deliveries(shared, "some", 10)}
         receiver.answer = lambda number, call: 500 if call.headers["webhook-id"] in refused else 204
         post = shared.judicators[0].judicator.deliveries
@@ -221,31 +223,25 @@ def test_deliveries_that_a_receiver_never_takes_hold_up_no_others(shared, people
         hurry(shared, hook="some")
         new = waiting_deliveries(shared, "some", 20)
         wait_for(lambda: len(receiver.taken()) >= len(new), what="the others")
-    finally:
-        people.call("webhook_remove", WebhookRef(name="some"), m.Empty)
 
 
-def test_what_waits_for_a_webhook_is_bounded_and_what_is_dropped_is_counted(shared, people, receiver):
+def test_what_waits_for_a_webhook_is_bounded_and_what_is_dropped_is_counted(shared, people, receiver, monkeypatch):
     receiver.answer = lambda number, call: 503
-    people.call("webhook_add", WebhookAdd(name="full", url=receiver.url), WebhookAdded)
     post = shared.judicators[0].judicator.deliveries
-    try:
+    with webhook(people, "full", receiver.url):
         wait_for(lambda: "full" in post._hooks, what="that the leader knows it")
         old = waiting_deliveries(shared, "full", 30, at=clock.wall() - datetime.timedelta(hours=1))
         late = waiting_deliveries(shared, "full", 10, at=clock.wall() - datetime.timedelta(days=4))
         new = waiting_deliveries(shared, "full", 50)
         wait_for(lambda: post._receivers.failing("full"), what="a failed call")
-        post._most_waiting = 60
+        monkeypatch.setattr(post, "_most_waiting", 60)
         shared.judicators[0].do(post._bound_waiting())
         remaining = {doc["_id"]: doc for doc in shared.db.deliveries.find({"hook": "full"})}
         assert sum(remaining[key]["state"] == "failed" for key in late if key in remaining) >= 2, "days are enough"
         assert sum(doc["state"] == "waiting" for doc in remaining.values()) == 60
-        (webhook,) = people.call("webhooks", m.Empty(), WebhooksReply).webhooks
-        assert set(new) <= set(remaining) and len(set(old) - set(remaining)) == webhook.dropped
-        assert webhook.dropped == 90 - len(remaining) and webhook.waiting == 60
-    finally:
-        post._most_waiting = MOST_WAITING
-        people.call("webhook_remove", WebhookRef(name="full"), m.Empty)
+        (row,) = people.call("webhooks", m.Empty(), WebhooksReply).webhooks
+        assert set(new) <= set(remaining) and len(set(old) - set(remaining)) == row.dropped
+        assert row.dropped == 90 - len(remaining) and row.waiting == 60
 
 
 def test_deliveries_of_a_removed_webhook_go(shared, people):
@@ -281,21 +277,13 @@ def test_a_receiver_that_is_gone_and_resending(shared, people, executor, receive
 
 
 def test_private_addresses_are_refused(people):
-    for url in (
-        "http://10.0.0.1/",
-        "http://[::1]/",
-        "http://169.254.169.254/latest/meta-data",
-        "file:///etc/passwd",
-        "x",
-    ):
+    for url in ("http://10.0.0.1/", "http://[::1]/", "http://169.254.169.254/meta-data", "file:///etc/passwd", "x"):
         with pytest.raises(FieldError) as caught:
             people.call("webhook_add", WebhookAdd(name="bad", url=url), WebhookAdded)
         assert caught.value.field == "url"
 
 
 def test_the_api_is_for_admins(shared, tmp_path, receiver):
-    from tests.support.gateway import ADMIN, USER, Person
-
     settings = make_config(tmp_path, shared.etcd_config, shared.tls("gateway-1", "gateway"))
     with serving_app(settings) as app:
         admin, ada = Person(app.test_client(), ADMIN), Person(app.test_client(), USER)
@@ -319,67 +307,59 @@ def test_the_api_is_for_admins(shared, tmp_path, receiver):
         assert admin("DELETE", "/webhooks/api").status_code == 404
 
 
-def test_none_is_lost_when_leaders_die(tmp_path, etcd_endpoint, mongod_address, receiver):
+def test_none_is_lost_when_leaders_die(world, receiver):
     """Leaders stop while submissions end, and every third call is answered by 500: each verdict arrives."""
-    world = World(tmp_path, etcd_endpoint, mongod_address)
-    try:
-        judicators = [world.judicator(name, **HOOKS) for name in ("j1", "j2", "j3")]
-        wait_for(lambda: any(judicator.judicator.lead.leading for judicator in judicators), what="a leader")
-        people = world.client(timeout=30.0)
-        executor = world.executor(slots=20)
-        executor.report(vacant=0)
-        people.call("webhook_add", WebhookAdd(name="h", url=receiver.url), WebhookAdded)
-        receiver.answer = lambda number, call: 500 if number % 3 == 0 else 204
-        tasks = []
-        for _ in range(2):
-            tasks += judge(people, executor, *["AC"] * 40)
-            leader = wait_for(
-                lambda: next((judicator for judicator in world.judicators if judicator.judicator.lead.leading), None)
-            )
-            world.judicators.remove(leader)
-            leader.stop()
-            tasks += judge(people, executor, *["WA"] * 10)
-        wait_for(lambda: world.judicators[0].judicator.lead.leading, what="the last leader")
+    judicators = [world.judicator(name, **HOOKS) for name in ("j1", "j2", "j3")]
+    wait_for(lambda: any(judicator.judicator.lead.leading for judicator in judicators), what="a leader")
+    people = world.client(timeout=30.0)
+    executor = world.executor(slots=20)
+    executor.report(vacant=0)
+    people.call("webhook_add", WebhookAdd(name="h", url=receiver.url), WebhookAdded)
+    receiver.answer = lambda number, call: 500 if number % 3 == 0 else 204
+    tasks = []
+    for _ in range(2):
+        tasks += judge(people, executor, *["AC"] * 40)
+        leader = wait_for(
+            lambda: next((judicator for judicator in world.judicators if judicator.judicator.lead.leading), None)
+        )
+        world.judicators.remove(leader)
+        leader.stop()
+        tasks += judge(people, executor, *["WA"] * 10)
+    wait_for(lambda: world.judicators[0].judicator.lead.leading, what="the last leader")
 
-        def over():
-            hurry(world, tries={"$gt": 0})
-            return {call.told["data"]["id"] for call in receiver.taken()} >= set(tasks)
+    def over():
+        hurry(world, tries={"$gt": 0})
+        return {call.told["data"]["id"] for call in receiver.taken()} >= set(tasks)
 
-        wait_for(over, what="a call for each verdict")
-        counts = Counter(call.told["data"]["id"] for call in receiver.taken())
-        assert set(counts) == set(tasks)
-    finally:
-        world.close()
+    wait_for(over, what="a call for each verdict")
+    counts = Counter(call.told["data"]["id"] for call in receiver.taken())
+    assert set(counts) == set(tasks)
 
 
-def test_a_log_that_does_not_reach_back(tmp_path, etcd_endpoint, mongod_address, receiver):
+def test_a_log_that_does_not_reach_back(world, receiver):
     """What has finished since the place that is lost is told, also when it may have been told already."""
-    world = World(tmp_path, etcd_endpoint, mongod_address)
-    try:
-        first = world.judicator("j1", **HOOKS)
-        people = world.client(timeout=30.0)
-        executor = world.executor(slots=4)
-        executor.report(vacant=0)
-        people.call("webhook_add", WebhookAdd(name="h", url=receiver.url), WebhookAdded)
-        tasks = set(judge(people, executor, "AC", "WA"))
-        wait_for(lambda: {call.told["data"]["id"] for call in receiver.taken()} == tasks, what="the first calls")
-        first.stop()
-        world.judicators.remove(first)
-        world.db.deliveries.delete_many({})
-        world.db.meta.update_one({"_id": POSITION}, {"$set": {"token": None, "since": Timestamp(1, 1)}})
-        second = world.judicator("j2", **HOOKS)
-        wait_for(lambda: len(receiver.taken()) == 4, what="calls about what has finished")
-        tasks |= set(judge(people, executor, "RTE"))
-        wait_for(lambda: len(receiver.taken()) == 5, what="the stream again")
-        assert {call.told["data"]["id"] for call in receiver.taken()} == tasks
-        # As where the log has been cut off, with a webhook that was added after all that.
-        later = {"_id": "later", "since": Timestamp(int(time.time()) + 3600, 1)}
-        world.db.webhooks.insert_one({**world.db.webhooks.find_one({"_id": "h"}), **later})
-        world.db.deliveries.delete_many({})
-        second.do(second.judicator.outbox.catch_up())
-        assert Counter(doc["hook"] for doc in world.db.deliveries.find()) == {"h": 3}
-    finally:
-        world.close()
+    first = world.judicator("j1", **HOOKS)
+    people = world.client(timeout=30.0)
+    executor = world.executor(slots=4)
+    executor.report(vacant=0)
+    people.call("webhook_add", WebhookAdd(name="h", url=receiver.url), WebhookAdded)
+    tasks = set(judge(people, executor, "AC", "WA"))
+    wait_for(lambda: {call.told["data"]["id"] for call in receiver.taken()} == tasks, what="the first calls")
+    first.stop()
+    world.judicators.remove(first)
+    world.db.deliveries.delete_many({})
+    world.db.meta.update_one({"_id": POSITION}, {"$set": {"token": None, "since": Timestamp(1, 1)}})
+    second = world.judicator("j2", **HOOKS)
+    wait_for(lambda: len(receiver.taken()) == 4, what="calls about what has finished")
+    tasks |= set(judge(people, executor, "RTE"))
+    wait_for(lambda: len(receiver.taken()) == 5, what="the stream again")
+    assert {call.told["data"]["id"] for call in receiver.taken()} == tasks
+    # As where the log has been cut off, with a webhook that was added after all that.
+    later = {"_id": "later", "since": Timestamp(int(time.time()) + 3600, 1)}
+    world.db.webhooks.insert_one({**world.db.webhooks.find_one({"_id": "h"}), **later})
+    world.db.deliveries.delete_many({})
+    second.do(second.judicator.outbox.catch_up())
+    assert Counter(doc["hook"] for doc in world.db.deliveries.find()) == {"h": 3}
 
 
 class CutReader:
@@ -395,40 +375,36 @@ class CutReader:
         return await self.reader.get(*query)
 
 
-def test_a_catch_up_that_is_cut_off_is_begun_again(tmp_path, etcd_endpoint, mongod_address, receiver):
+def test_a_catch_up_that_is_cut_off_is_begun_again(world, receiver):
     """The place in the log is written after the deliveries that it covers: the next leader finds the old place."""
-    world = World(tmp_path, etcd_endpoint, mongod_address)
-    try:
-        first = world.judicator("j1", **HOOKS)
-        people = world.client(timeout=30.0)
-        executor = world.executor(slots=10)
-        executor.report(vacant=0)
-        people.call("webhook_add", WebhookAdd(name="h", url=receiver.url), WebhookAdded)
-        tasks = judge(people, executor, *["AC"] * 9, "WA")
-        rejudging = start(people, ids=[tasks[-1]])
-        rejudge(executor, {"int main(){} // 9": "AC"})
-        apply(people, rejudging.id)
-        wait_for(lambda: len(receiver.taken()) >= 11, what="the calls")
-        first.stop()
-        world.judicators.remove(first)
-        # The submissions ended, and the rejudging's run was judged, long before the place; it was applied after it.
-        early = clock.wall() - datetime.timedelta(hours=2)
-        world.db.tasks.update_many({"_id": ObjectId(tasks[-1])}, {"$set": {"finished": early}})
-        world.db.deliveries.delete_many({})
-        position = {"token": None, "since": Timestamp(1, 1), "at": clock.wall() - datetime.timedelta(hours=1)}
-        world.db.meta.update_one({"_id": POSITION}, {"$set": position})
-        was = world.db.meta.find_one({"_id": POSITION})
-        idle = world.judicator("j2", **HOOKS)
-        outbox = Outbox(idle.judicator.database, CutReader(idle.judicator.outbox._reader, 4), lambda: None)
-        with pytest.raises(NotPrimaryError):
-            idle.do(outbox.catch_up())
-        place = world.db.meta.find_one({"_id": POSITION})
-        assert place == was or place["at"] > was["at"], "this one's catch-up has not moved it"
-        idle.do(idle.judicator.outbox.catch_up())
-        events = {(str(doc["task"]), doc["event"]) for doc in world.db.deliveries.find()}
-        assert events == {(task, "submission.finished") for task in tasks[:-1]} | {(tasks[-1], "submission.rejudged")}
-    finally:
-        world.close()
+    first = world.judicator("j1", **HOOKS)
+    people = world.client(timeout=30.0)
+    executor = world.executor(slots=10)
+    executor.report(vacant=0)
+    people.call("webhook_add", WebhookAdd(name="h", url=receiver.url), WebhookAdded)
+    tasks = judge(people, executor, *["AC"] * 9, "WA")
+    rejudging = start(people, ids=[tasks[-1]])
+    rejudge(executor, {"int main(){} // 9": "AC"})
+    apply(people, rejudging.id)
+    wait_for(lambda: len(receiver.taken()) >= 11, what="the calls")
+    first.stop()
+    world.judicators.remove(first)
+    # The submissions ended, and the rejudging's run was judged, long before the place; it was applied after it.
+    early = clock.wall() - datetime.timedelta(hours=2)
+    world.db.tasks.update_many({"_id": ObjectId(tasks[-1])}, {"$set": {"finished": early}})
+    world.db.deliveries.delete_many({})
+    position = {"token": None, "since": Timestamp(1, 1), "at": clock.wall() - datetime.timedelta(hours=1)}
+    world.db.meta.update_one({"_id": POSITION}, {"$set": position})
+    was = world.db.meta.find_one({"_id": POSITION})
+    idle = world.judicator("j2", **HOOKS)
+    outbox = Outbox(idle.judicator.database, CutReader(idle.judicator.outbox._reader, 4), lambda: None)
+    with pytest.raises(NotPrimaryError):
+        idle.do(outbox.catch_up())
+    place = world.db.meta.find_one({"_id": POSITION})
+    assert place == was or place["at"] > was["at"], "this one's catch-up has not moved it"
+    idle.do(idle.judicator.outbox.catch_up())
+    events = {(str(doc["task"]), doc["event"]) for doc in world.db.deliveries.find()}
+    assert events == {(task, "submission.finished") for task in tasks[:-1]} | {(tasks[-1], "submission.rejudged")}
 
 
 def test_a_delivery_that_no_majority_has_is_not_taken_as_written(shared, people, executor):
@@ -439,21 +415,29 @@ def test_a_delivery_that_no_majority_has_is_not_taken_as_written(shared, people,
     database = Database(judicator.database.client, judicator.database.raw.name)
     database.deliveries = database.deliveries.with_options(write_concern=strict)
     outbox = Outbox(database, judicator.outbox._reader, lambda: None)
-    event = {
-        "done": True,
-        "clusterTime": Timestamp(2**31, 1),
-        "documentKey": {"_id": ObjectId(task)},
-        "version": 10**6,
-    }
-    shared.db.webhooks.insert_one({"_id": "strict", "url": "http://127.0.0.1:9/", "events": ["submission.finished"], "secret": "s", "user": None, "problem": None, "created": clock.wall()})  # fmt: skip  # noqa: E501
-    try:
+    with stored_webhook(shared, "strict"):
         for _ in range(2):  # the second time each of them is a duplicate as well
             with pytest.raises(BulkWriteError) as caught:
-                shared.judicators[0].do(outbox.handle(event))
+                shared.judicators[0].do(outbox.handle(end_of(task, 10**6)))
             assert isinstance(translate(caught.value), OutcomeUnknownError)
+
+
+@contextlib.contextmanager
+def stored_webhook(world, name):
+    """A webhook that no judicator has added."""
+    doc = {"_id": name, "url": "http://127.0.0.1:9/", "events": ["submission.finished"], "secret": "s"}
+    world.db.webhooks.insert_one({**doc, "user": None, "problem": None, "created": clock.wall()})
+    try:
+        yield
     finally:
-        shared.db.webhooks.delete_one({"_id": "strict"})
-        shared.db.deliveries.delete_many({"hook": "strict"})
+        world.db.webhooks.delete_one({"_id": name})
+        world.db.deliveries.delete_many({"hook": name})
+
+
+def end_of(task, version):
+    """What the change stream says of a submission that has ended."""
+    key = {"_id": ObjectId(task)}
+    return {"done": True, "clusterTime": Timestamp(2**31, 1), "documentKey": key, "version": version}
 
 
 class LaggingHooks:
@@ -481,55 +465,33 @@ def test_a_new_primary_that_shows_no_webhooks_yet_loses_no_delivery(shared, peop
     judicator = shared.judicators[0].judicator
     # The leader's own outbox may find the same end: by its version it is the same delivery.
     version = shared.db.tasks.find_one({"_id": ObjectId(task)})["version"]
-    event = {
-        "done": True, "clusterTime": Timestamp(2**31, 1), "documentKey": {"_id": ObjectId(task)}, "version": version
-    }  # fmt: skip
-    shared.db.webhooks.insert_one({"_id": "late", "url": "http://127.0.0.1:9/", "events": ["submission.finished"], "secret": "s", "user": None, "problem": None, "created": clock.wall()})  # fmt: skip  # noqa: E501
 
     def outbox():
         database = Database(judicator.database.client, judicator.database.raw.name)
         LaggingHooks(database)
         return Outbox(database, judicator.outbox._reader, lambda: None)
 
-    try:
+    with stored_webhook(shared, "late"):
         assert shared.judicators[0].do(outbox().move_on()) is False
-        shared.judicators[0].do(outbox().handle(event))
+        shared.judicators[0].do(outbox().handle(end_of(task, version)))
         assert shared.db.deliveries.count_documents({"hook": "late", "task": ObjectId(task)}) == 1
-    finally:
-        shared.db.webhooks.delete_one({"_id": "late"})
-        shared.db.deliveries.delete_many({"hook": "late"})
 
 
-def test_one_that_is_added_later_is_told_of_what_ends_from_then_on(shared, people, executor, receiver):
-    """While there is no webhook the place in the log moves on by itself; nothing after the adding is lost."""
+def test_a_webhook_is_told_of_what_ends_after_it_was_added(shared, people, executor, receiver):
+    """While there is none the place in the log moves on by itself, some seconds late; what ends later is told."""
     assert people.call("webhooks", m.Empty(), WebhooksReply).webhooks == []
 
     def place():
         return shared.db.meta.find_one({"_id": POSITION})
 
-    (before,) = judge(people, executor, "AC")
-    was = wait_for(place, what="a leader's place")
-    wait_for(lambda: place()["at"] > was["at"], what="a place that moves on")
-    people.call("webhook_add", WebhookAdd(name="late", url=receiver.url), WebhookAdded)
-    try:
-        (task,) = judge(people, executor, "AC")
-        wait_for(receiver.taken, what="a call")
-        assert [call.told["data"]["id"] for call in receiver.got] == [task] and task != before
-    finally:
-        people.call("webhook_remove", WebhookRef(name="late"), m.Empty)
-
-
-def test_what_has_ended_before_it_was_added_is_not_told(shared, people, executor, receiver):
-    """Also where the leader's place in the log is some seconds old."""
-    wait_for(lambda: shared.db.meta.find_one({"_id": POSITION}), what="a leader's place")
+    judge(people, executor, "AC")
+    before = wait_for(place, what="a leader's place")
+    wait_for(lambda: place()["at"] > before["at"], what="a place that moves on")
     judge(people, executor, "WA")
-    people.call("webhook_add", WebhookAdd(name="new", url=receiver.url), WebhookAdded)
-    try:
+    with webhook(people, "late", receiver.url):
         (task,) = judge(people, executor, "AC")
         wait_for(receiver.taken, what="a call")
         assert [call.told["data"]["id"] for call in receiver.got] == [task]
-    finally:
-        people.call("webhook_remove", WebhookRef(name="new"), m.Empty)
 
 
 def test_what_was_written_for_an_earlier_one_of_its_name_is_not_sent(shared, people, receiver):
@@ -537,12 +499,9 @@ def test_what_was_written_for_an_earlier_one_of_its_name_is_not_sent(shared, peo
     then = clock.wall() - datetime.timedelta(minutes=1)
     stale = delivery("again", "again/left", "submission.finished", "{}", then)
     shared.db.deliveries.insert_one({**stale, "_id": ObjectId.from_datetime(then)})
-    people.call("webhook_add", WebhookAdd(name="again", url=receiver.url), WebhookAdded)
-    try:
+    with webhook(people, "again", receiver.url):
         people.call("webhook_ping", WebhookRef(name="again"), Delivery)
         wait_for(receiver.taken, what="a call")
         assert [call.told.get("type") for call in receiver.got] == ["ping"]
         people.call("webhook_add", WebhookAdd(name="again", url=receiver.url), WebhookAdded)
         assert [item.event for item in deliveries(people, webhook="again")] == ["ping"], "a change loses nothing"
-    finally:
-        people.call("webhook_remove", WebhookRef(name="again"), m.Empty)
