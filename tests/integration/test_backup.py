@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -129,9 +128,7 @@ def stopped(cluster: Cluster) -> dict[str, list[bytes]]:
     return documents | ({"executors": drained} if drained else {})
 
 
-def test_a_cluster_comes_back_byte_for_byte_elsewhere(
-    cluster: Cluster, empty: Cluster, figure: Callable[[str], None]
-) -> None:
+def test_a_cluster_comes_back_byte_for_byte_elsewhere(cluster, empty, figure) -> None:
     before = stopped(cluster)
     backup = cluster.back_up()
     assert (backup.counts["tasks"], backup.counts["problems"]) == (32, 1)
@@ -152,9 +149,7 @@ def test_a_cluster_comes_back_byte_for_byte_elsewhere(
     figure(f"backup of {backup.blobs} blobs and {sum(backup.counts.values())} documents: {backup.added} bytes")
 
 
-def test_what_comes_while_a_backup_is_made_is_in_this_one_or_the_next(
-    cluster: Cluster, empty: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_comes_while_a_backup_is_made_is_in_this_one_or_the_next(cluster, empty, monkeypatch) -> None:
     people = cluster.world.client(timeout=60)
     ids: list[str] = []
     hold: list[bool] = []
@@ -176,9 +171,7 @@ def test_what_comes_while_a_backup_is_made_is_in_this_one_or_the_next(
     assert empty.world.db.tasks.count_documents({}) == 33
 
 
-def test_a_large_blob_that_comes_late_is_restored(
-    cluster: Cluster, empty: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_blob_that_comes_late_is_restored(cluster, empty, monkeypatch) -> None:
     """A blob of several pieces, uploaded after the blobs were read and before the snapshot of the documents."""
     people, read = cluster.world.client(timeout=60), dumping._Dump._moment
     content = bytes(range(256)) * 20_480
@@ -231,9 +224,7 @@ def test_what_verify_hands_in_does_not_make_a_cluster_full(cluster: Cluster, emp
     assert empty.world.db.tasks.count_documents({}) == 32
 
 
-def test_a_restore_that_is_killed_is_gone_on_with(
-    cluster: Cluster, empty: Cluster, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_restore_that_is_killed_is_gone_on_with(cluster, empty, caplog) -> None:
     before = stopped(cluster)
     backup = cluster.back_up()
     for place in ("restore.begun", "restore.piece", "restore.blob", "restore.compared"):
@@ -333,9 +324,7 @@ def test_every_collection_is_backed_up_but_for_sessions(cluster: Cluster, empty:
     assert "this cluster is not empty (1 of_a_later_release)" in empty.restore(cluster).stderr
 
 
-def test_a_disk_without_room_is_named_before(
-    cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_disk_without_room_is_named_before(cluster, tmp_path, capsys) -> None:
     config = tmp_path / "mongodb.yml"
     etcd = {"endpoints": ["127.0.0.1:1"]}
     fields = {"name": "j1", "data_dir": str(tmp_path), "address": "127.0.0.1:1", "etcd": etcd}
@@ -368,9 +357,7 @@ def test_a_damaged_blob_stops_nothing_but_is_told(cluster: Cluster) -> None:
     assert backup.damaged == [file["filename"]]
 
 
-def test_a_blob_that_vanishes_in_between_takes_another_moment(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_blob_that_vanishes_in_between_takes_another_moment(cluster, monkeypatch) -> None:
     """Removed by a person right after the documents were read: the backup is of a later moment, and whole."""
     db = cluster.world.db
     passed: list[str] = []
@@ -391,9 +378,7 @@ def test_a_blob_that_vanishes_in_between_takes_another_moment(
     assert backup.damaged == []
 
 
-def test_without_a_database_one_sentence_is_said(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_database_one_sentence_is_said(cluster, monkeypatch, capsys) -> None:
     config = yaml.safe_load(cluster.judicator.read_text())
     config["mongodb"] |= {"seeds": ["127.0.0.1:1"]}
     cluster.judicator.write_text(yaml.safe_dump(config))

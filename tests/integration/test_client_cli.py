@@ -219,9 +219,6 @@ def test_a_stream_that_breaks_goes_on_where_it_was(cluster: Cluster, person: Per
     assert f"last-event-id: {events[0]}" in streams()[1].lower()
 
 
-# --- Competitive Companion -------------------------------------------------------------------------------------
-
-
 def test_competitive_companion_posts_a_problem_from_this_machine_only(person: Person) -> None:
     listener = subprocess.Popen(
         person.command("listen", "--port", "0", "--to", person.folder), env=person.environ, text=True,
@@ -254,9 +251,6 @@ def test_competitive_companion_posts_a_problem_from_this_machine_only(person: Pe
     out, err = listener.communicate(timeout=60)
     assert (listener.returncode, out) == (0, f"{person.folder / 'hello'}: 2 samples\n")
     assert err.count("refused") == 6 and "Traceback" not in err
-
-
-# --- every Python ----------------------------------------------------------------------------------------------
 
 
 def pythons() -> dict[str, str]:

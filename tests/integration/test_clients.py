@@ -44,9 +44,6 @@ def access(cluster: Cluster) -> dict[str, str]:
     return {"JUDGE": context["server"], "TOKEN": token, "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
 
 
-# --- the cookbook ----------------------------------------------------------------------------------------------
-
-
 def recipes() -> list[tuple[str, str, str | None]]:
     """(title, commands, what they print) of each block of commands."""
     text = (ROOT / "docs/cookbook.md").read_text()
@@ -81,8 +78,6 @@ def test_every_command_of_the_cookbook_does_what_it_says(access: dict[str, str],
     assert result.returncode == 0, result.stderr
 
 
-# --- the collection for Postman --------------------------------------------------------------------------------
-
 # Calls that are not answered with 2xx as the collection stands, and the reason.
 REFUSED = {
     "cancel": 409,  # it is judged by then
@@ -112,9 +107,6 @@ def test_the_collection_runs_as_it_stands(cluster: Cluster, access: dict[str, st
                 collection.run(item)
     assert {name: status for name, status in answers.items() if not 200 <= status < 300} == REFUSED
     assert answers.keys() == {route.name for route in ROUTES}
-
-
-# --- the Python client -----------------------------------------------------------------------------------------
 
 
 def wheels_of(name: str, target: Path, copied: set[str]) -> None:

@@ -103,12 +103,9 @@ def test_standard_input_and_free_runs(cluster: Cluster) -> None:
     task = ctl_json(cluster, "submit", "--command", "tr a-z A-Z", "--stdin", str(ROOT / "pyproject.toml"))
     assert task["result"]["stdout"] == (ROOT / "pyproject.toml").read_text().upper()
     assert task["verdict"] == "AC"
+    keyed = ["submit", "--command", "true", "--idempotency-key", "once"]
+    assert ctl_json(cluster, *keyed)["id"] == ctl_json(cluster, *keyed)["id"]
     assert ctl_json(cluster, "submit", "--command", "sleep 60", "--cpu", "0.2", code=11)["verdict"] == "TLE"
-
-
-def test_the_same_key_gives_the_same_submission(cluster: Cluster) -> None:
-    arguments = ["submit", "--command", "true", "--idempotency-key", "once"]
-    assert ctl_json(cluster, *arguments)["id"] == ctl_json(cluster, *arguments)["id"]
 
 
 def test_get_search_and_paging(cluster: Cluster) -> None:
@@ -243,8 +240,6 @@ def test_what_a_command_printed_is_exact_in_a_pipe_and_harmless_on_a_terminal(cl
     output = on_terminal(cluster, "get", task["id"])
     assert r"b\x1b[31m\x1b]0;[/b]" + "7".rjust(300, "0") in output
 
-
-# --- large blobs -----------------------------------------------------------------------------------------------
 
 LARGE = 200 * 1024**2
 

@@ -22,6 +22,8 @@ from judge.model.people import SessionBegin
 from judge.rpc.client import RpcClient
 from tests.support.judicators import (
     Doomed,
+    Executor,
+    Running,
     World,
     accepted,
     act,
@@ -104,12 +106,22 @@ def real(world: World, user: str) -> int:
     return sum(doc.get("bytes", 0) for doc in world.db.tasks.find({"user": user}))
 
 
-# --- submissions -----------------------------------------------------------------------------------------------
+@pytest.fixture
+def running(world: World) -> Running:
+    return world.judicator(**PATIENT)
 
 
-def test_a_finished_submission_goes_with_its_blobs_and_no_other(world: World) -> None:
-    running = world.judicator(**PATIENT)
-    people, executor = world.client(), world.executor(slots=4)
+@pytest.fixture
+def people(world: World) -> RpcClient:
+    return world.client(timeout=30.0)
+
+
+@pytest.fixture
+def executor(world: World) -> Executor:
+    return world.executor(slots=8)
+
+
+def test_a_finished_submission_goes_with_its_blobs_and_no_other(world, running, people, executor) -> None:
     own, shared = people.put_blob(b"mine"), people.put_blob(b"shared")
     first = add(
         people, tests=[m.Test(name="1", input_blob=own), m.Test(name="2", input_blob=shared)], idempotency_key="k"
@@ -137,9 +149,7 @@ def test_a_finished_submission_goes_with_its_blobs_and_no_other(world: World) ->
     assert again.created, "its idempotency key went with it"
 
 
-def test_what_belongs_to_an_open_rejudging_is_refused(world: World) -> None:
-    world.judicator(**PATIENT)
-    people, executor = world.client(timeout=30.0), world.executor(slots=4)
+def test_what_belongs_to_an_open_rejudging_is_refused(world, running, people, executor) -> None:
     imported(people, "hello")
     task = add(people, problem="hello")
     judged(people, executor, task)
@@ -158,8 +168,7 @@ def test_what_belongs_to_an_open_rejudging_is_refused(world: World) -> None:
     assert delete(people, task).deleted == 1
 
 
-def test_a_deletion_whose_answer_is_lost_is_done_once_and_acknowledged(world: World) -> None:
-    world.judicator(**PATIENT)
+def test_a_deletion_whose_answer_is_lost_is_done_once_and_acknowledged(world: World, running: Running) -> None:
     people, executor = world.client(), world.executor()
     task = add(people)
     judged(people, executor, task)
@@ -172,11 +181,7 @@ def test_a_deletion_whose_answer_is_lost_is_done_once_and_acknowledged(world: Wo
     assert (trail[1].actor, trail[1].origin) == ("root", "192.0.2.1")
 
 
-# --- problems --------------------------------------------------------------------------------------------------
-
-
-def test_a_deleted_problem_is_gone_and_what_was_judged_stays_readable(world: World) -> None:
-    running = world.judicator(**PATIENT)
+def test_a_deleted_problem_is_gone_and_what_was_judged_stays_readable(world: World, running: Running) -> None:
     people, executor = world.client(), world.executor()
     first = imported(people, "hello", tests=1)
     task = add(people, problem="hello")
@@ -201,9 +206,7 @@ def test_a_deleted_problem_is_gone_and_what_was_judged_stays_readable(world: Wor
     assert add(people, problem="hello"), "imported again after its deletion, it is whole"
 
 
-def test_a_problem_that_is_imported_while_it_is_deleted_stays_whole(world: World) -> None:
-    running = world.judicator(**PATIENT)
-    people = world.client()
+def test_a_problem_that_is_imported_while_it_is_deleted_stays_whole(world, running, people) -> None:
     imported(people, "hello", tests=1)
     deleting = running.judicator.deleting
     look = deleting._problem
@@ -222,12 +225,7 @@ def test_a_problem_that_is_imported_while_it_is_deleted_stays_whole(world: World
     assert set(stored_manifest["blobs"]) <= blobs(world)
 
 
-# --- people ----------------------------------------------------------------------------------------------------
-
-
-def test_nothing_of_a_purged_person_is_left_but_what_the_page_says(world: World) -> None:
-    running = world.judicator(**PATIENT)
-    people, executor = world.client(timeout=30.0), world.executor(slots=8)
+def test_nothing_of_a_purged_person_is_left_but_what_the_page_says(world, running, people, executor) -> None:
     big = "the person's own words " * 20_000
     judged_ids = [add(people, user="eve", source=f"secret {n}", idempotency_key=f"eve-{n}") for n in range(3)]
     judged_ids.append(add(people, user="eve", tests=[m.Test(name="1", input=big)]))
@@ -267,10 +265,8 @@ def test_nothing_of_a_purged_person_is_left_but_what_the_page_says(world: World)
     assert purge(people, "eve") == 0, "repeating it does nothing"
 
 
-def test_what_is_handed_in_meanwhile_is_new_data(world: World) -> None:
+def test_what_is_handed_in_meanwhile_is_new_data(world, running, people, executor) -> None:
     """Whatever the clocks of the judicators say: the database's own logical time decides."""
-    running = world.judicator(**PATIENT)
-    people, executor = world.client(timeout=30.0), world.executor(slots=8)
     old = add(people, user="eve")
     judged(people, executor, old)
     first = running.do(running.judicator.database.logical_time())
@@ -286,11 +282,10 @@ def test_what_is_handed_in_meanwhile_is_new_data(world: World) -> None:
 
 @pytest.mark.parametrize("failpoint", ["delete-marked", "delete-deleted", "purge-batch"])
 def test_a_judicator_that_dies_while_purging_leaves_nothing_that_a_repetition_does_not_find(
-    world: World, tmp_path: Any, failpoint: str
+    world, tmp_path, failpoint, people, executor
 ) -> None:
     doomed = Doomed(world, tmp_path, failpoint, **PATIENT)
     two = world.judicator("j2", leads=False, **PATIENT)
-    people, executor = world.client(timeout=30.0), world.executor(slots=8)
     shas = [people.put_blob(f"blob {n}".encode()) for n in range(5)]
     ids = [add(people, user="eve", tests=[m.Test(name="1", input_blob=sha)]) for sha in shas]
     judged(people, executor, *ids)
@@ -307,9 +302,6 @@ def test_a_judicator_that_dies_while_purging_leaves_nothing_that_a_repetition_do
     clean(two, 2)
     assert stored(two, "eve") == 0
     assert world.db.usage.find_one({"_id": "eve"}) is None
-
-
-# --- stored bytes ----------------------------------------------------------------------------------------------
 
 
 OUTPUT = 300_000
@@ -370,12 +362,11 @@ def settle(world: World, running: Any, end: str, people: RpcClient, executor: An
 
 
 @pytest.mark.parametrize("end", ["waits", "runs", "output", "verdict", "gave up", "deleted", "retention", "purged"])
-def test_room_for_an_output_is_kept_until_the_task_ends(world: World, end: str) -> None:
+def test_room_for_an_output_is_kept_until_the_task_ends(world, end, people, executor) -> None:
     """Of what waits and runs, however it ends."""
     running = world.judicator(
         **PATIENT, attempts=2, allowances={"user": {"stored_bytes": 1_000_000, "slot_share": 1.0}}
     )
-    people, executor = world.client(), world.executor()
     executor.report(vacant=0)
     ids = [add(people, limits=FREE) for _ in range(3)]
     assert 3 * OUTPUT < stored(running, "ann") == real(world, "ann") < 1_000_000
@@ -394,10 +385,8 @@ def test_room_for_an_output_is_kept_until_the_task_ends(world: World, end: str) 
         add(people, limits=FREE)
 
 
-def test_an_output_to_which_no_result_refers_goes_soon(world: World) -> None:
+def test_an_output_to_which_no_result_refers_goes_soon(world, running, people, executor) -> None:
     """Its task was cancelled while the executor stored it, once more after that, too."""
-    running = world.judicator(**PATIENT)
-    people, executor = world.client(), world.executor()
     executor.report(vacant=0)
     ids = [add(people, limits=FREE) for _ in range(2)]
     executor.report(vacant=2)
@@ -413,10 +402,9 @@ def test_an_output_to_which_no_result_refers_goes_soon(world: World) -> None:
     assert blobs(world) == {used, fresh}
 
 
-def test_outputs_never_come_to_more_than_a_user_may_store(world: World) -> None:
+def test_outputs_never_come_to_more_than_a_user_may_store(world: World, people: RpcClient, executor: Executor) -> None:
     """However many hand in runs that print all they may, and although all of them wait before the first is judged."""
     running = world.judicator(**PATIENT, allowances={"user": {"stored_bytes": 2_000_000, "slot_share": 1.0}})
-    people, executor = world.client(timeout=30.0), world.executor(slots=4)
     clients = [world.client(timeout=30.0) for _ in range(4)]
 
     def add_one(n: int) -> bool:
@@ -434,9 +422,7 @@ def test_outputs_never_come_to_more_than_a_user_may_store(world: World) -> None:
     assert sum(doc["length"] for doc in world.db["fs.files"].find()) <= 2_000_000
 
 
-def test_only_what_may_keep_its_output_has_room_kept_for_it(world: World) -> None:
-    running = world.judicator(**PATIENT)
-    people = world.client()
+def test_only_what_may_keep_its_output_has_room_kept_for_it(running: Running, people: RpcClient) -> None:
     name = imported(people).name
 
     def takes(**fields: Any) -> bool:
@@ -455,9 +441,7 @@ def test_only_what_may_keep_its_output_has_room_kept_for_it(world: World) -> Non
 
 
 @pytest.mark.parametrize("failpoint", ["add-stored", "task-ended"])
-def test_a_judicator_that_dies_beside_the_counter_leaves_what_the_recount_mends(
-    world: World, tmp_path: Any, failpoint: str
-) -> None:
+def test_a_judicator_that_dies_beside_the_counter_leaves_what_the_recount_mends(world, tmp_path, failpoint) -> None:
     """Between a task's write and its counter's."""
     doomed = Doomed(world, tmp_path, failpoint, **PATIENT)
     first = doomed.client(3.0)
@@ -499,11 +483,10 @@ def test_results_and_their_blobs_count_and_what_goes_is_given_back(world: World)
     assert stored(running, "ann") == real(world, "ann"), "refusals and repetitions take nothing"
 
 
-def test_what_is_refused_leaves_nothing_big_behind(world: World) -> None:
+def test_what_is_refused_leaves_nothing_big_behind(world: World, people: RpcClient) -> None:
     """Whoever may not store or queue more does not fill the disk with the tests of what is refused."""
     limits = {"stored_bytes": 2_000_000, "waiting": 2}
     running = world.judicator(**PATIENT, allowances={"user": limits})
-    people = world.client()
 
     def big(fill: str, count: int, **fields: Any) -> m.Submission:
         return source(tests=[m.Test(name="1", input=fill * count, answer="")], **fields)
@@ -549,9 +532,8 @@ def test_what_is_refused_late_counts_until_it_is_gone(world: World) -> None:
     assert stored(running, "ann") == real(world, "ann")
 
 
-def test_a_count_that_breaks_off_stops_no_other(world: World) -> None:
+def test_a_count_that_breaks_off_stops_no_other(running: Running) -> None:
     """A name that the database has no form for; nobody can have it, but whoever comes after must be counted."""
-    running = world.judicator(**PATIENT)
 
     async def count() -> int:
         usage = running.judicator.tasks.usage
@@ -620,9 +602,8 @@ def test_who_submits_often_has_bytes_reserved_ahead_and_nobody_gets_more_than_th
     assert world.db.usage.find_one({"_id": "ann"})["bytes"] == 1_000
 
 
-def test_a_counter_that_is_wrong_is_mended_once_it_was_wrong_twice(world: World) -> None:
+def test_a_counter_that_is_wrong_is_mended_once_it_was_wrong_twice(world: World, people: RpcClient) -> None:
     running = limited(world, 10**9)
-    people = world.client()
     for user in ("ann", "bob", "cid"):
         add(people, user=user)
     world.db.usage.update_one({"_id": "ann"}, {"$inc": {"bytes": 5_000}})
@@ -637,10 +618,9 @@ def test_a_counter_that_is_wrong_is_mended_once_it_was_wrong_twice(world: World)
     assert world.db.usage.find_one({"_id": "ghost"}) is None
 
 
-def test_a_recount_beside_judging_takes_nothing_for_a_fault(world: World) -> None:
+def test_a_recount_beside_judging_takes_nothing_for_a_fault(world, people, executor) -> None:
     """What is judged just before both looks is not counted yet at either, if nobody waits for it."""
     running = world.judicator(**PATIENT, allowances={"user": {"stored_bytes": 10 * OUTPUT, "slot_share": 1.0}})
-    people, executor = world.client(), world.executor(slots=4)
     usage = running.judicator.tasks.usage
     for _ in range(2):
         judged(people, executor, *(add(people, limits=FREE) for _ in range(4)))

@@ -150,9 +150,6 @@ def test_a_beginning_is_shown_unless_its_end_is() -> None:
     assert folded([alone, ended, unended, begun, alone]) == [alone, ended, unended, alone]
 
 
-# --- judgectl --------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def context(world, settings, tmp_path_factory):
     directory = tmp_path_factory.mktemp("ctl")

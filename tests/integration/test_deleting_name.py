@@ -89,9 +89,7 @@ def lived(world: World, people: RpcClient, receiver: Receiver) -> None:
     people.call("add", source(user=MARK, source="is waiting", language="java"), m.AddReply, by=OWN)
 
 
-def test_of_a_purged_name_nothing_is_left_and_the_next_one_is_told_to_nobody(
-    telling: World, receiver: Receiver
-) -> None:
+def test_of_a_purged_name_nothing_is_left_and_the_next_one_is_told_to_nobody(telling, receiver) -> None:
     people = telling.client(timeout=30.0)
     lived(telling, people, receiver)
     before = holding(telling)

@@ -21,19 +21,18 @@ def _cgroups(name: str) -> list[str]:
     return [top for top, _, _ in os.walk("/sys/fs/cgroup") if "/judge" in top and name in top]  # others' go meanwhile
 
 
+def demo(directory: Path) -> subprocess.CompletedProcess[str]:
+    environ = {**os.environ, "JUDGE_DEMO_DIR": str(directory), "JUDGE_BIN": str(Path(sys.executable).parent)}
+    command = [str(ROOT / "scripts/demo")]
+    return subprocess.run(command, capture_output=True, text=True, env=environ, stdin=subprocess.DEVNULL, check=False)
+
+
 def test_demo_judges_the_examples_and_leaves_nothing(tmp_path: Path) -> None:
     directory = tmp_path / "demo"
     directory.mkdir(mode=0o755)
     (directory / "up.log").touch(mode=0o644)  # as an earlier release left it
     before = mounts()
-    result = subprocess.run(
-        [str(ROOT / "scripts/demo")],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "JUDGE_DEMO_DIR": str(directory), "JUDGE_BIN": str(Path(sys.executable).parent)},
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
+    result = demo(directory)
     assert result.returncode == 0, result.stdout + result.stderr
     assert "healthy" in result.stdout
     assert "all as expected" in result.stdout
@@ -52,14 +51,7 @@ def test_demo_judges_the_examples_and_leaves_nothing(tmp_path: Path) -> None:
 
 def test_demo_says_why_the_cluster_does_not_start(tmp_path: Path) -> None:
     (tmp_path / "demo/pki").mkdir(parents=True)
-    result = subprocess.run(
-        [str(ROOT / "scripts/demo")],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "JUDGE_DEMO_DIR": str(tmp_path / "demo"), "JUDGE_BIN": str(Path(sys.executable).parent)},
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
+    result = demo(tmp_path / "demo")
     assert result.returncode == 1
     assert "but no cluster.yml" in result.stderr
     assert list((tmp_path / "demo/pki").iterdir()) == []

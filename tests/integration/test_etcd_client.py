@@ -35,9 +35,6 @@ def etcd(etcd_endpoint):
         yield etcd
 
 
-# -- keys and leases -------------------------------------------------------------------------------------------------
-
-
 def test_keys(etcd):
     assert etcd.get("a") is None
     created = etcd.create("a", "1")
@@ -98,9 +95,6 @@ def test_members_and_status(etcd, etcd_endpoint):
 def test_too_large_a_value_is_rejected(etcd):
     with pytest.raises(RejectedError, match="too large"):
         etcd.put("big", "x" * 2_000_000)
-
-
-# -- endpoints that fail ---------------------------------------------------------------------------------------------
 
 
 def test_a_dead_endpoint_is_passed_over(etcd_endpoint):
@@ -272,9 +266,6 @@ def test_tls(work):
         assert m1.stop() == 0
 
 
-# -- election --------------------------------------------------------------------------------------------------------
-
-
 def lead(etcd, key="leader", ttl=3):
     election = Election(etcd, key, "same-name", ttl)
     assert election.step() and election.held
@@ -346,9 +337,6 @@ def test_a_lost_answer_that_took_effect_is_adopted(etcd):
     etcd.create("leader", f'{{"value": "me", "incarnation": "{election.incarnation}"}}', lease.id)
     assert election.step()
     assert election.token == etcd.get("leader").create_revision
-
-
-# -- registry --------------------------------------------------------------------------------------------------------
 
 
 def test_registration(etcd, caplog):

@@ -286,9 +286,6 @@ def test_etcd_itself_listens_on_no_port_for_clients(host: SecureHost) -> None:
     assert (host.data / "client.sock:1").stat().st_mode & 0o022 == 0
 
 
-# -- certificates that are replaced while all runs ---------------------------------------------------------------------
-
-
 def serial(host: SecureHost) -> int:
     """The serial number of the certificate that the gate shows now."""
     files = tlsfiles.current(host.authority.tls("judicator"))

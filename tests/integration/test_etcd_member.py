@@ -37,9 +37,6 @@ def alone(host, **settings):
     return host.configure("initialise", [host], **settings)
 
 
-# -- one member --------------------------------------------------------------------------------------------------------
-
-
 def test_one_member_keeps_its_data_and_refuses_what_is_not_its_own(work):
     with hosts(work, 1) as (m1,):
         alone(m1).start().says("m1 serves at")
@@ -181,9 +178,6 @@ def test_a_check_that_fails_itself_ends_the_daemon(work, monkeypatch, caplog, ki
         config = (m1 if kind == "member" else m2).config
         assert ended(lambda: member_module.run(config, threading.Event())) == EXIT_FAILED
     assert "internal error in the check of etcd" in caplog.text and "nobody thought of this" in caplog.text
-
-
-# -- three members and more --------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="class")

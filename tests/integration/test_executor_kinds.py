@@ -31,8 +31,6 @@ def judge(pipeline, data, submission):
     return completed
 
 
-# --- the package's own grader ------------------------------------------------------------------------------------
-
 HALF = """
 import sys
 rows = [line.split() for line in sys.stdin]
@@ -104,8 +102,6 @@ def test_a_grader_sees_verdicts_and_nothing_else(pipeline, problem):
     completed = judge(pipeline, graded(problem, looking), source("print('ok', end='')"))
     assert (completed.verdict, completed.result.score) == (Verdict.AC, 0)
 
-
-# --- static validators -------------------------------------------------------------------------------------------
 
 WITHOUT_LOOPS = """
 import os, sys
@@ -197,9 +193,6 @@ def test_a_static_validator_is_asked_only_of_what_compiles(pipeline, problem):
     assert judge(pipeline, data, source("int main(void) {", "c")).verdict is Verdict.CE
 
 
-# --- several validators ------------------------------------------------------------------------------------------
-
-
 def saying(name: str, code: str) -> str:
     return (
         "import sys\noutput = sys.stdin.read()\n"
@@ -248,9 +241,6 @@ def test_an_interactive_problem_has_one_validator(pipeline, problem):
     completed = judge(pipeline, data, source("pass"))
     assert completed.verdict is Verdict.JE
     assert "an interactive problem has one output validator; this one has 2" in completed.result.reason
-
-
-# --- answers that are handed in ----------------------------------------------------------------------------------
 
 
 def answers(problem, **fields):
@@ -310,8 +300,6 @@ def test_a_validator_scores_answers(pipeline, problem):
     part = judge(pipeline, data, several({"2.out": b"\xff" * 15}))
     assert (part.verdict, part.result.score) == (Verdict.WA, 15)
 
-
-# --- files of tests ----------------------------------------------------------------------------------------------
 
 LOOK = "import os\nprint({name: open(name).read() for name in sorted(os.listdir('.')) if os.path.isfile(name)})\n"
 
@@ -374,9 +362,6 @@ def test_files_of_a_test_stay_through_its_passes(pipeline, problem):
     assert (completed.verdict, completed.result.tests[0].passes) == (Verdict.AC, 2)
 
 
-# --- dialects ----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
@@ -407,8 +392,6 @@ def test_what_a_validator_reads_in_a_later_pass(pipeline, problem, fields, messa
     completed = judge(pipeline, data, source("print(1)"))
     assert (completed.verdict, completed.result.tests[0].message) == (Verdict.AC, message)
 
-
-# --- checks of data ----------------------------------------------------------------------------------------------
 
 DIGITS = (
     "import os, sys\ntext = sys.stdin.read()\nprint(sys.argv[1:], sorted(os.listdir('.')))\n"

@@ -13,8 +13,8 @@ import pytest
 
 from judge.common import clock
 from judge.executor import slots as slots_module
-from judge.executor.channel import Broken, Finished, Help, Job, Progress, Ready, Settings
-from judge.executor.slot_state import RESTART_MAX, RESTART_MIN, SlotState, SlotStatus
+from judge.executor.channel import Broken, Finished, Job, Progress, Ready, Settings
+from judge.executor.slot_state import RESTART_MIN, SlotState, SlotStatus
 from judge.executor.slots import Event, Slots
 from judge.model.messages import Assignment, Submission, Verdict
 from tests.support.sandbox import FULL_SANDBOX
@@ -116,33 +116,13 @@ def test_a_cancelled_job_that_does_not_end_is_killed_with_its_slot(slots):
     assert slot.status.reason == "it was killed by SIGKILL"
 
 
-@pytest.mark.parametrize("busy", [True, False])
-def test_who_has_jobs_cancelled_that_end_late_keeps_no_slot_away(slots, busy, work):
-    now = 1000.0
-    for _ in range(9):
-        slot = ready(slots, now)
-        if busy:
-            slot.give(job(command="sleep 60", limits={"wall": 90}), now)
-            slot.cancel("c1", now)
-        else:
-            slot.give(Help(job=job(command="sleep 60"), directory=work), now)
-            slot.recall(now)
-        slot.ended("killed", now)
-        assert slot.status.start_at == now
-    assert slot.status.failures == 0
-
-
-def test_back_off(slots):
+def test_a_slot_that_ended_starts_again_when_it_is_due(slots):
     slot = ready(slots)
     now = 1000.0
-    delays = []
-    for _ in range(9):
+    for _ in range(2):
         slot.ended("test", now)
-        delays.append(slot.status.start_at - now)
-    assert delays[:4] == [0.0, RESTART_MIN, 2 * RESTART_MIN, 4 * RESTART_MIN]
-    assert delays[-1] == RESTART_MAX
     assert slots.start_due(now) == []
-    assert slots.next_due() == slot.status.start_at
+    assert slots.next_due() == slot.status.start_at == now + RESTART_MIN
     assert slots.start_due(slot.status.start_at) == [slot]
     until(slots, Ready)
     slot.give(job(command="true"), clock.monotonic())

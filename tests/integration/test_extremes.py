@@ -37,12 +37,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, etcd_endpoint: str, mongod_a
         yield world
 
 
-# --- searches --------------------------------------------------------------------------------------------------
-
-
-def test_a_search_that_finds_nothing_for_long_ends_with_a_sentence(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_search_that_finds_nothing_for_long_ends_with_a_sentence(world, monkeypatch) -> None:
     people = world.client()
     assert people.call("search", m.SearchRequest(**NEVER), m.SearchReply).tasks == [], "it ends if it is let"
     monkeypatch.setattr(reading, "_PATIENCE", 0.01)
@@ -85,8 +80,6 @@ def test_long_searches_keep_nobody_from_work(world: World) -> None:
             stop.set()
     assert all(future.result() for future in looking)
 
-
-# --- numbers and times -----------------------------------------------------------------------------------------
 
 ID = "0" * 24
 # The least request of each method.

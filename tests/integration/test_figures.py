@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from judge.common.errors import NotFoundError
@@ -14,13 +11,6 @@ from judge.model.figures import FiguresReply, FiguresRequest, HistoryReply, Hist
 from judge.rpc.client import RpcClient
 from tests.support.judicators import World, accepted, source
 from tests.support.servers import wait_for
-
-
-@pytest.fixture
-def world(tmp_path: Path, etcd_endpoint: str, mongod_address: str) -> Iterator[World]:
-    world = World(tmp_path, etcd_endpoint, mongod_address)
-    yield world
-    world.close()
 
 
 def last_point(people: RpcClient, name: str = "hour") -> Point:

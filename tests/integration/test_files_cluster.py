@@ -106,9 +106,6 @@ def judged(http: httpx.Client, answer: httpx.Response) -> Any:
     return task
 
 
-# --- judgectl --------------------------------------------------------------------------------------------------
-
-
 def test_a_directory_and_what_comes_back(cluster: Cluster, folder: Path, work: Path) -> None:
     task = handed_in(cluster, "-p", "sum", str(folder))
     assert (task["verdict"], task["submission"]["filename"]) == ("AC", "sum")
@@ -161,9 +158,7 @@ def test_bytes_that_are_no_utf8(cluster: Cluster, work: Path) -> None:
         (["a.c", "-"], "standard input is a program of its own"),
     ],
 )
-def test_what_cannot_be_handed_in_is_one_sentence(
-    cluster: Cluster, work: Path, arguments: list[str], sentence: str
-) -> None:
+def test_what_cannot_be_handed_in_is_one_sentence(cluster, work, arguments, sentence) -> None:
     for name in ("a.c", "a2.c", "b.py"):
         (work / name).write_text("int main(void) { return 0; }\n")
     (work / "bomb.zip").write_bytes(archive({"a.c": bytes(9 * 1024**2)}))
@@ -193,9 +188,7 @@ INCLUDE = {"include/cpp/lib/x.h": "", "include/default/top.h": "", "include/cpp/
         (["main.cpp", "lib/x.h", "top.h/a.h"], ""),
     ],
 )
-def test_names_that_conflict_with_files_of_the_problem_are_refused(
-    cluster: Cluster, http: httpx.Client, work: Path, names: list[str], sentence: str
-) -> None:
+def test_names_that_conflict_with_files_of_the_problem_are_refused(cluster, http, work, names, sentence) -> None:
     """A file of the same name is replaced, and the files for other languages are not there."""
     if not any(task["name"] == "with-include" for task in http.get("/problems").json()["problems"]):
         run(cluster, "problem", "import", "--visible", str(write(work / "with-include", {**PACKAGE, **INCLUDE})))
@@ -212,9 +205,6 @@ def test_names_that_conflict_with_files_of_the_problem_are_refused(
     assert sentence in answer.json()["error"]
     error = run(cluster, "submit", "-p", "with-include", "-l", "cpp", str(work / "own"), code=2).decode()
     assert sentence in error.replace("\n", " ")
-
-
-# --- the API ---------------------------------------------------------------------------------------------------
 
 
 def as_json(files: dict[str, bytes]) -> list[dict[str, str]]:
@@ -301,9 +291,6 @@ def test_a_submission_is_judged_again_with_its_files(cluster: Cluster, folder: P
     run(cluster, "rejudge", "apply", str(json.loads(run(cluster, *started))["id"]))
     now = json.loads(run(cluster, "get", task["id"], "--output", "json"))
     assert now["verdict"] == "AC" and len(now["past"]) == 1
-
-
-# --- the page --------------------------------------------------------------------------------------------------
 
 
 def test_the_page_takes_and_shows_files(cluster: Cluster) -> None:

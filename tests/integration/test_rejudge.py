@@ -219,31 +219,20 @@ def test_refusals(people: RpcClient, executor: Executor) -> None:
 def test_calls_may_be_repeated(people: RpcClient, executor: Executor) -> None:
     ids = judge(people, executor, "WA", "AC")
     request = RejudgeStart(filter=RejudgeFilter(ids=ids), reason="r", user="root", idempotency_key="k")
-    first = people.call("rejudge_start", request, Rejudging)
-    with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        again = list(pool.map(lambda _: people.call("rejudge_start", request, Rejudging).id, range(8)))
-    assert set(again) == {first.id}
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        numbers = set(pool.map(lambda _: people.call("rejudge_start", request, Rejudging).id, range(8)))
+    assert numbers == {1}
+    assert len(people.call("rejudgings", RejudgingsRequest(), RejudgingsReply).rejudgings) == 1
     with pytest.raises(ConflictError, match="another one"):
         people.call("rejudge_start", request.model_copy(update={"reason": "other"}), Rejudging)
     rejudge(executor, dict.fromkeys(sources(people, ids), "AC"))
-    assert act(people, "apply", 1, key="same").state == "applied"
-    assert act(people, "apply", 1, key="same").state == "applied"
+    for _ in range(2):
+        assert act(people, "apply", 1, key="same").state == "applied"
     with pytest.raises(ConflictError, match="applied already"):
         act(people, "apply", 1)
 
 
-def test_the_same_key_at_the_same_moment_makes_one_rejudging(people: RpcClient, executor: Executor) -> None:
-    ids = judge(people, executor, *["WA"] * 5)
-    request = RejudgeStart(filter=RejudgeFilter(ids=ids), reason="r", user="root", idempotency_key="k")
-    with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        rejudgings = list(pool.map(lambda _: people.call("rejudge_start", request, Rejudging), range(8)))
-    assert len({rejudging.id for rejudging in rejudgings}) == 1
-    assert len(people.call("rejudgings", RejudgingsRequest(), RejudgingsReply).rejudgings) == 1
-
-
-def test_the_problem_is_taken_as_it_is_now_and_past_verdicts_pile_up(
-    world: World, people: RpcClient, executor: Executor
-) -> None:
+def test_the_problem_is_taken_as_it_is_now_and_past_verdicts_pile_up(world, people, executor) -> None:
     def publish(answer: bytes) -> str:
         sha = people.put_blob(answer)
         test = ProblemTest(name="1", input=sha, answer=sha)
@@ -312,9 +301,7 @@ def multiply(world: World, count: int) -> None:
     world.db.tasks.insert_many([dict(doc) for _ in range(count)])
 
 
-def test_cancel_is_quick_with_thousands_and_stops_what_runs(
-    world: World, people: RpcClient, executor: Executor
-) -> None:
+def test_cancel_is_quick_with_thousands_and_stops_what_runs(world, people, executor) -> None:
     (task,) = judge(people, executor, "WA")
     multiply(world, 5000)
     start(people, verdict=["WA"])

@@ -70,18 +70,8 @@ def test_from_a_wrong_answer_file_to_the_right_verdict(cluster: Cluster) -> None
     assert "1 submissions would be judged again: WA 1" in text
     assert before.id in text
     assert ctl_json(cluster, "rejudge", "list") == []
-    arguments = [
-        "rejudge",
-        "start",
-        "-p",
-        "double",
-        "--verdict",
-        "WA",
-        "--since",
-        "1d",
-        "--reason",
-        "the answer was 13",
-    ]
+    words = ["--problem", "double", "--verdict", "WA", "--since", "1d", "--reason", "the answer was 13"]
+    arguments = ["rejudge", "start", *words]
     assert "--yes: is missing" in ctl(cluster, *arguments, code=2)
     rejudging = ctl_json(cluster, *arguments, "--yes", "--wait")
     assert (rejudging["state"], rejudging["done"], rejudging["changed"], rejudging["user"]) == (

@@ -18,7 +18,19 @@ from judge.model import messages as m
 from judge.model.overview import ExecutorsReply, StatusReply
 from judge.model.problem import ProblemInfo, ProblemsReply
 from judge.rpc.client import RpcClient
-from tests.support.judicators import FAST, Running, World, accepted, imported, manifest, rejudge, source, start, upload
+from tests.support.judicators import (
+    FAST,
+    Executor,
+    Running,
+    World,
+    accepted,
+    imported,
+    manifest,
+    rejudge,
+    source,
+    start,
+    upload,
+)
 from tests.support.servers import wait_for
 
 
@@ -63,9 +75,23 @@ def files_are_complete(world: World) -> bool:
     return files == set(world.db["fs.chunks"].distinct("files_id"))
 
 
-def test_old_tasks_go_and_what_nothing_refers_to(world: World) -> None:
+@pytest.fixture
+def running(world: World) -> Running:
+    return world.judicator()
+
+
+@pytest.fixture
+def people(world: World) -> RpcClient:
+    return world.client(timeout=30.0)
+
+
+@pytest.fixture
+def executor(world: World) -> Executor:
+    return world.executor(slots=9)
+
+
+def test_old_tasks_go_and_what_nothing_refers_to(world: World, people: RpcClient, executor: Executor) -> None:
     running = world.judicator(retention_days=30)
-    people, executor = world.client(), world.executor(slots=9)
     used, unused = people.put_blob(b"used"), people.put_blob(b"unused")
     old = add(people, tests=[m.Test(name="1", input_blob=used)])
     recent = add(people)
@@ -95,9 +121,8 @@ def test_old_tasks_go_and_what_nothing_refers_to(world: World) -> None:
     assert files_are_complete(world)
 
 
-def test_keeping_every_submission_keeps_no_rubbish(world: World) -> None:
+def test_keeping_every_submission_keeps_no_rubbish(world: World, people: RpcClient, executor: Executor) -> None:
     running = world.judicator(retention_days=0)
-    people, executor = world.client(), world.executor()
     unused = people.put_blob(b"unused")
     add(people)
     executor.accept_all()
@@ -107,9 +132,7 @@ def test_keeping_every_submission_keeps_no_rubbish(world: World) -> None:
     assert world.db.tasks.count_documents({}) == 1
 
 
-def test_asking_for_a_blob_gives_it_its_whole_grace_again(world: World) -> None:
-    running = world.judicator()
-    people = world.client()
+def test_asking_for_a_blob_gives_it_its_whole_grace_again(world: World, running: Running, people: RpcClient) -> None:
     sha = people.put_blob(b"old")
     once(running)
     overdue(world)
@@ -118,9 +141,8 @@ def test_asking_for_a_blob_gives_it_its_whole_grace_again(world: World) -> None:
     assert people.has_blob(sha)
 
 
-def test_what_a_trial_was_judged_against_stays_as_long_as_it(world: World) -> None:
+def test_what_a_trial_was_judged_against_stays_as_long_as_it(world, people, executor) -> None:
     running = world.judicator(retention_days=30)
-    people, executor = world.client(), world.executor(slots=9)
     problem = manifest(people, tests=2)
     sha = upload(people, problem).manifest
     trial = {"problem": "hello", "problem_hash": sha, "role": "admin", "language": "c"}
@@ -141,9 +163,7 @@ def test_what_a_trial_was_judged_against_stays_as_long_as_it(world: World) -> No
         add(people, **trial, idempotency_key="later")
 
 
-def test_a_trial_keeps_its_content_while_the_name_gets_another(world: World) -> None:
-    world.judicator()
-    people, executor = world.client(), world.executor(slots=9)
+def test_a_trial_keeps_its_content_while_the_name_gets_another(running, people, executor) -> None:
     current = imported(people, tests=1)
     sha = upload(people, manifest(people, tests=3)).manifest
     trial = add(people, problem="hello", problem_hash=sha, role="admin")
@@ -169,11 +189,7 @@ def test_a_trial_keeps_its_content_while_the_name_gets_another(world: World) -> 
         ({"role": "user", "problem_hash": None, "check": "inputs"}, ForbiddenError, "check: takes a token of role"),
     ],
 )
-def test_trials_that_are_refused(
-    world: World, fields: dict[str, object], error: type[Exception], sentence: str
-) -> None:
-    world.judicator()
-    people = world.client()
+def test_trials_that_are_refused(world, fields, error, sentence, running, people) -> None:
     sha = upload(people, manifest(people)).manifest
     imported(people, "other")
     with pytest.raises(error, match=sentence):
@@ -181,9 +197,8 @@ def test_trials_that_are_refused(
     assert world.db.tasks.count_documents({}) == 0
 
 
-def test_retention_is_idle_when_clocks_disagree(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retention_is_idle_when_clocks_disagree(world, monkeypatch, people, executor) -> None:
     running = world.judicator(retention_days=1)
-    people, executor = world.client(), world.executor()
     add(people)
     executor.accept_all()
     skewed = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=400)
@@ -192,11 +207,8 @@ def test_retention_is_idle_when_clocks_disagree(world: World, monkeypatch: pytes
     assert world.db.tasks.count_documents({}) == 1
 
 
-def test_a_judicator_whose_clock_is_behind_ends_no_submission_in_the_past(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_judicator_whose_clock_is_behind_ends_no_submission_in_the_past(world, monkeypatch, people, executor) -> None:
     running = world.judicator(retention_days=7)
-    people, executor = world.client(), world.executor()
     judged, cancelled = add(people), add(people, source="int x;")
     executor.report(vacant=1)
     real = clock.wall
@@ -215,9 +227,7 @@ def test_a_judicator_whose_clock_is_behind_ends_no_submission_in_the_past(
     assert not any("clock" in warning for warning in people.call("status", m.Empty(), StatusReply).warnings)
 
 
-def test_a_blob_that_was_stored_twice_is_kept_once(world: World) -> None:
-    running = world.judicator()
-    people = world.client()
+def test_a_blob_that_was_stored_twice_is_kept_once(world: World, running: Running, people: RpcClient) -> None:
     blobs_of = running.judicator.blobs
 
     async def write_twice(data: bytes) -> None:
@@ -271,8 +281,7 @@ def test_doubles_are_found_whatever_the_step(world: World, batch: int) -> None:
     world.db.tasks.delete_many({})
 
 
-def test_faults_of_judicators_that_are_gone_are_forgotten(world: World) -> None:
-    running = world.judicator()
+def test_faults_of_judicators_that_are_gone_are_forgotten(world: World, running: Running) -> None:
     now = datetime.datetime.now(datetime.UTC)
     for name, days in (("j0:sweep:x", 2), ("j1:sweep:y", 0)):
         at = now - datetime.timedelta(days=days)
@@ -280,9 +289,6 @@ def test_faults_of_judicators_that_are_gone_are_forgotten(world: World) -> None:
     once(running)
     assert [doc["_id"] for doc in world.db.meta.find({"text": {"$exists": True}})] == ["fault:j1:sweep:y"]
     world.db.meta.delete_many({"text": {"$exists": True}})
-
-
-# --- beside the sweep ------------------------------------------------------------------------------------------
 
 
 def many_files(world: World, count: int) -> None:
@@ -331,9 +337,8 @@ def test_another_leader_goes_on_where_a_pass_has_come_to(world: World) -> None:
     assert two.do(two.judicator.retention.position()) is None
 
 
-def test_no_lookup_of_retention_reads_a_collection(world: World) -> None:
+def test_no_lookup_of_retention_reads_a_collection(world: World, running: Running) -> None:
     """Every reference is looked up by an index: the documents examined do not grow with the collections."""
-    world.judicator()
     many_files(world, 300)
     world.db.tasks.insert_many({"blobs": [f"{index:064d}"], "key": str(index)} for index in range(500))
     world.db.manifests.insert_many({"blobs": [f"{index:064d}"]} for index in range(500))
@@ -354,9 +359,6 @@ def test_no_lookup_of_retention_reads_a_collection(world: World) -> None:
         assert sum(stage["totalDocsExamined"] for stage in lookups) <= 50
 
 
-# --- at the same moment ----------------------------------------------------------------------------------------
-
-
 def between(running: Running, act: Callable[[], Awaitable[Any]]) -> Callable[[], int]:
     """Have `act` happen once, after retention has chosen what to remove and before it removes; how often it chose."""
     part = running.judicator.retention
@@ -375,9 +377,7 @@ def between(running: Running, act: Callable[[], Awaitable[Any]]) -> Callable[[],
     return lambda: times
 
 
-def test_a_manifest_that_is_imported_again_meanwhile_stays(world: World) -> None:
-    running = world.judicator()
-    people = world.client()
+def test_a_manifest_that_is_imported_again_meanwhile_stays(world: World, running: Running, people: RpcClient) -> None:
     first, request = imported(people, tests=1), upload(people, manifest(people, tests=1))
     imported(people, tests=2)
     once(running)
@@ -393,9 +393,7 @@ def test_a_manifest_that_is_imported_again_meanwhile_stays(world: World) -> None
 
 
 @pytest.mark.parametrize("use", ["asked for", "uploaded again", "put again by a submission"])
-def test_a_blob_that_somebody_wants_meanwhile_stays(world: World, use: str) -> None:
-    running = world.judicator()
-    people = world.client()
+def test_a_blob_that_somebody_wants_meanwhile_stays(world, use, running, people) -> None:
     text = "x" * 300_000
     sha = people.put_blob(text.encode())
     once(running)
@@ -417,9 +415,7 @@ def test_a_blob_that_somebody_wants_meanwhile_stays(world: World, use: str) -> N
     assert files_are_complete(world)
 
 
-def test_whoever_comes_after_the_removal_is_told_that_it_is_not_there(world: World) -> None:
-    running = world.judicator()
-    people = world.client()
+def test_whoever_comes_after_the_removal_is_told_that_it_is_not_there(world, running, people) -> None:
     sha = people.put_blob(b"x")
     problem = manifest(people, tests=2)
     request = upload(people, problem)
@@ -435,10 +431,8 @@ def test_whoever_comes_after_the_removal_is_told_that_it_is_not_there(world: Wor
     assert people.has_blob(sha)
 
 
-def test_an_import_that_hangs_for_days_between_its_look_and_its_manifest_is_refused(world: World) -> None:
+def test_an_import_that_hangs_for_days_between_its_look_and_its_manifest_is_refused(world, running, people) -> None:
     """Its blobs were there, and went; it must not become a problem that nobody can judge."""
-    running = world.judicator()
-    people = world.client()
     request = upload(people, manifest(people, tests=2))
     problems = running.judicator.service.problems
     look, looks = problems._check_stored, 0
@@ -456,10 +450,8 @@ def test_an_import_that_hangs_for_days_between_its_look_and_its_manifest_is_refu
     assert people.call("problems", m.Empty(), ProblemsReply).problems == []
 
 
-def test_a_submission_under_way_finds_the_manifest_that_was_replaced_meanwhile(world: World) -> None:
+def test_a_submission_under_way_finds_the_manifest_that_was_replaced_meanwhile(world, running, people) -> None:
     """It has read which content the problem has; then the problem is imported anew, and retention looks."""
-    running = world.judicator()
-    people = world.client()
     first = imported(people, tests=1)
     age(world, "manifests", {}, "unused", 5)  # marked wrongly, long ago
     service = running.judicator.service
@@ -481,10 +473,9 @@ def test_a_submission_under_way_finds_the_manifest_that_was_replaced_meanwhile(w
     assert set(world.db.manifests.find_one({"_id": first.hash})["blobs"]) <= blobs(world)
 
 
-def test_a_rejudging_keeps_the_content_that_it_judges_against(world: World) -> None:
+def test_a_rejudging_keeps_the_content_that_it_judges_against(world, people, executor) -> None:
     """Its runs are made after the problem was read; until then only the rejudging itself refers to the content."""
     running = world.judicator(executor_expiry=3600.0, executor_forget=7200.0, task_expiry=3600.0)
-    people, executor = world.client(timeout=30.0), world.executor(slots=4)
     imported(people, tests=1)
     task = add(people, problem="hello")
     executor.accept_all()

@@ -137,18 +137,14 @@ def test_an_answer_may_come_in_any_shape(odd: Odd, client: RpcClient, answer: tu
         (WHOLE + b"HTTP", True),
     ],
 )
-def test_a_connection_that_is_over_serves_no_other_call(
-    odd: Odd, client: RpcClient, answer: bytes, keep_open: bool
-) -> None:
+def test_a_connection_that_is_over_serves_no_other_call(odd, client, answer, keep_open) -> None:
     odd.answer = say(answer, keep_open=keep_open)
     assert [ping(client) for _ in range(3)] == ["j1"] * 3
     assert odd.accepted == 3
     wait_for(lambda: odd.ended == 3, what="the end of all connections")
 
 
-def test_nothing_is_sent_on_a_kept_connection_that_the_server_closed(
-    odd: Odd, client: RpcClient, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_nothing_is_sent_on_a_kept_connection_that_the_server_closed(odd, client, caplog) -> None:
     caplog.set_level(logging.DEBUG, logger="judge.rpc.client")
     odd.answer = say(WHOLE, keep_open=False)
     for number in range(1, 5):
@@ -237,9 +233,7 @@ def test_a_fault_of_the_file_is_not_the_judicators(odd: Odd, client: RpcClient) 
     wait_for(lambda: odd.ended == odd.accepted == 1, what="the end of the connection")
 
 
-def test_connections_are_kept_for_a_while_and_not_too_many(
-    odd: Odd, client: RpcClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_connections_are_kept_for_a_while_and_not_too_many(odd, client, monkeypatch) -> None:
     monkeypatch.setattr(connections, "_MOST_IDLE", 3)
     odd.answer = say(WHOLE[:60], WHOLE[60:], pause=0.1)
     threads = [threading.Thread(target=ping, args=(client,)) for _ in range(8)]
@@ -276,9 +270,7 @@ def test_an_odd_name_stays_within_its_line(odd: Odd, client: RpcClient) -> None:
     assert odd.heads[0].startswith(b"HEAD /blobs/0%20HTTP/1.1%0D%0AX%3A%20y%0D%0A%0D%0A%3F%23%C3%A9 HTTP/1.1\r\nHost: ")
 
 
-def test_a_blob_that_stalls_is_given_up_and_one_that_takes_long_is_not(
-    odd: Odd, client: RpcClient, tmp_path: Path
-) -> None:
+def test_a_blob_that_stalls_is_given_up_and_one_that_takes_long_is_not(odd, client, tmp_path) -> None:
     data = bytes(range(256)) * 20_000
     sha = hashlib.sha256(data).hexdigest()
     head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(data)

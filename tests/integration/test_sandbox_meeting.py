@@ -174,9 +174,6 @@ def test_many_pipes_and_too_many(boxes):
         boxes[0].run(sh("exit 0", pipes=[0] * 69))
 
 
-# --- files -----------------------------------------------------------------------------------------------------------
-
-
 def run(box, script: str, output: str | None = "out", **options):
     return box.run(sh(script, output=output, **options))
 

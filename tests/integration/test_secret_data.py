@@ -145,9 +145,7 @@ def judged(client: httpx.Client, problem: str, source: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("problem", sorted(PROBLEMS))
-def test_no_program_gets_its_secret_input_out(
-    cluster: Cluster, mallory: httpx.Client, browser: httpx.Client, problem: str
-) -> None:
+def test_no_program_gets_its_secret_input_out(cluster, mallory, browser, problem) -> None:
     verdicts = set()
     # The plainest problem is attacked in all ways, the others by what their own words could carry.
     for name in ATTACKS if problem == "default" else ("print", "slide", "raise"):

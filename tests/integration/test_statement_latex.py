@@ -57,11 +57,9 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
 def package(tmp_path: Path, files: dict[str, bytes]) -> Package:
     folder = tmp_path / "echo"
     shutil.copytree(ECHO, folder, ignore=shutil.ignore_patterns("problem_statement", "statement"))
-    for name, data in files.items():
-        (folder / "problem_statement" / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / "problem_statement" / name).write_bytes(data)
-        (folder / "statement" / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / "statement" / name).write_bytes(data)
+    for place in (folder / kind / name for kind in ("problem_statement", "statement") for name in files):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(files[place.name])
     return read_package(folder)
 
 
@@ -81,16 +79,8 @@ def test_kattis_and_polygons_statements_become_pages(api: Api, tmp_path: Path) -
     with package(tmp_path, files) as echo:
         assert statements.convert(api, echo) == []
         english = page(echo, "en")
-        for part in (
-            "<h2",
-            ">Input</h2>",
-            ">Output</h2>",
-            "<math",
-            "“<math",
-            '<img src="/f/cave.png"',
-            "A cave",
-            "{sample}",
-        ):
+        parts = ("<h2", ">Input</h2>", ">Output</h2>", "“<math", '<img src="/f/cave.png"', "A cave", "{sample}")
+        for part in parts:
             assert part in english, (part, english)
         assert '<img src="/f/plan.pdf.png" width="40%"' in english and "Odd Echo" not in english
         russian = page(echo, "ru")

@@ -6,7 +6,6 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -44,23 +43,3 @@ def test_nothing_is_lost_while_judicator_and_executor_die(cluster: Cluster) -> N
             os.kill(victim, signal.SIGKILL)
             crowd.flows()
         crowd.verify()
-
-
-def test_two_crowds_do_not_see_each_other(cluster: Cluster) -> None:
-    with stream(cluster) as first, stream(cluster) as two:
-        first.flows()
-        two.flows()
-        assert not first.verify().ids & two.verify().ids
-
-
-def test_a_crowd_that_cannot_get_in_says_so(tmp_path: Path, cluster: Cluster) -> None:
-    (tmp_path / "token").write_text("nobody")
-    text = (cluster.directory / "client.yml").read_text()
-    lonely = Cluster(tmp_path)
-    config = [line for line in text.splitlines() if not line.startswith("token_file")]
-    (tmp_path / "client.yml").write_text("\n".join([*config, "token_file: token", ""]))
-    with (
-        Stream(lambda seconds: lonely.api(timeout=seconds), interval=0.05, patience=0) as crowd,
-        pytest.raises(AssertionError, match=r"broke off: .*token"),
-    ):
-        crowd.flows()

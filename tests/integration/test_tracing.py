@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
@@ -27,9 +26,7 @@ def receiver() -> Iterator[SpanReceiver]:
         yield receiver
 
 
-def test_one_trace_from_the_api_to_the_sandbox(
-    tmp_path: Path, etcd_endpoint: str, mongod_address: str, receiver: SpanReceiver
-) -> None:
+def test_one_trace_from_the_api_to_the_sandbox(tmp_path, etcd_endpoint, mongod_address, receiver) -> None:
     cluster = Cluster(tmp_path, etcd_endpoint, mongod_address)
     cluster.judicator.config["otlp"] = receiver.address
     executor = cluster.executor("e1", otlp=receiver.address)

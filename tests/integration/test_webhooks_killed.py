@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -219,9 +219,7 @@ def told_of(receiver: Receiver, event: str) -> set[str]:
     return {call.told["data"]["id"] for call in receiver.taken() if call.told["type"] == event}
 
 
-def test_none_is_lost(
-    tmp_path: Path, world: World, mongods: Cluster, receiver: Receiver, figure: Callable[[str], None]
-) -> None:
+def test_none_is_lost(tmp_path, world, mongods, receiver, figure) -> None:
     """Every fifth call fails, too. Of each submission the receiver is told its verdict and then the new one.
 
     Of the last ones it takes the verdict only when they have a new one: that has to wait.
