@@ -13,7 +13,6 @@ import pytest
 from bson import ObjectId
 
 from judge.common.errors import JudgeError
-from judge.gateway.app import create_app
 from judge.gateway.notes import BURST, TokenWatch
 from judge.model import messages as m
 from judge.model.audit import HEADER, AuditEntry, AuditQuery, AuditReply, By, Note, TokenSeen, TokensSeen
@@ -21,7 +20,7 @@ from judge.model.deleting import Deleted, ProblemName
 from judge.model.overview import DrainRequest, ExecutorState
 from judge.model.problem import ProblemInfo
 from judge.rpc.pki import client_context
-from tests.support.gateway import ADMIN, USER, Browser, check, make_config, running_gateway, write_tokens
+from tests.support.gateway import ADMIN, USER, Browser, check, make_config, running_gateway, serving_app, write_tokens
 from tests.support.judicators import World, imported, judge, manifest, upload
 from tests.support.servers import wait_for
 
@@ -40,9 +39,8 @@ def judicator(world):
 
 @pytest.fixture
 def app(world, judicator, settings):
-    app = create_app(settings)
-    yield app
-    app.extensions["judge"].cluster.close()
+    with serving_app(settings) as app:
+        yield app
 
 
 def trail(world: World, **conditions: Any) -> list[AuditEntry]:
@@ -53,6 +51,11 @@ def trail(world: World, **conditions: Any) -> list[AuditEntry]:
 
 def lines(world: World, **conditions: Any) -> list[tuple[str, str, str, str]]:
     return [(entry.actor, entry.action, entry.object, entry.outcome) for entry in trail(world, **conditions)]
+
+
+def steps(*acts: tuple[str, str], actor: str = "root") -> list[tuple[str, str, str, str]]:
+    """The lines of acts, each an action and its object: their beginnings and their ends."""
+    return [(actor, action, about, outcome) for action, about in acts for outcome in ("begun", "done")]
 
 
 def test_what_admins_do_is_noted_with_who_from_where_and_what_became_of_it(world, app, admin, judicator):
@@ -68,20 +71,13 @@ def test_what_admins_do_is_noted_with_who_from_where_and_what_became_of_it(world
     hook = {"name": "h", "url": "https://receiver.example/"}
     assert admin("POST", "/webhooks", json=hook).status_code == 201
     assert admin("DELETE", "/webhooks/h").status_code < 300
-    entries_seen = lines(world)
-    assert entries_seen == [
+    assert lines(world) == [
         ("root", "problem.import", "", "begun"),
         ("root", "problem.import", problem.name, "done"),
-        ("root", "executor.drain", "e1", "begun"),
-        ("root", "executor.drain", "e1", "done"),
-        ("root", "executor.resume", "e1", "begun"),
-        ("root", "executor.resume", "e1", "done"),
+        *steps(("executor.drain", "e1"), ("executor.resume", "e1")),
         ("root", "executor.drain", "ghost", "begun"),
         ("root", "executor.drain", "ghost", "refused"),
-        ("root", "webhook.add", "h", "begun"),
-        ("root", "webhook.add", "h", "done"),
-        ("root", "webhook.remove", "h", "begun"),
-        ("root", "webhook.remove", "h", "done"),
+        *steps(("webhook.add", "h"), ("webhook.remove", "h")),
     ]
     assert admin("GET", "/audit?limit=500").status_code == 200
     entries = trail(world)[:8]
@@ -102,12 +98,7 @@ def test_rejudgings_cancels_and_submissions_for_others(world, app, admin, ada, j
     body = {"language": "c", "source": "x", "user": "ada"}
     theirs = admin("POST", "/submissions", json=body).json["id"]
     assert admin("POST", f"/submissions/{theirs}/cancel").status_code == 200
-    assert lines(world) == [
-        ("root", "submission.behalf", "ada", "begun"),
-        ("root", "submission.behalf", "ada", "done"),
-        ("root", "submission.cancel", theirs, "begun"),
-        ("root", "submission.cancel", theirs, "done"),
-    ]
+    assert lines(world) == steps(("submission.behalf", "ada"), ("submission.cancel", theirs))
     assert trail(world)[1].details["submission"] == theirs
     judged = judge(people, executor, "WA")
     for path, json_body in (
@@ -226,14 +217,7 @@ def test_ending_all_sessions_is_noted_by_whichever_way(world, app, ada):
     assert ada("DELETE", "/sessions").status_code == 200
     assert browser.post("/login", "/login", token=USER).status_code == 303
     assert browser.post("/", "/logout", everywhere="yes").status_code == 303
-    assert (
-        lines(world, action="logout")
-        == [
-            ("ada", "logout", "ada", "begun"),
-            ("ada", "logout", "ada", "done"),
-        ]
-        * 2
-    )
+    assert lines(world, action="logout") == steps(("logout", "ada"), actor="ada") * 2
     assert [entry.details for entry in trail(world, action="logout")] == [{"everywhere": True}] * 4
     assert {entry.origin for entry in trail(world, action="logout")} == {"127.0.0.1"}
 

@@ -14,7 +14,6 @@ import socket
 import subprocess
 import sys
 import threading
-import venv
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -23,6 +22,7 @@ import pytest
 import yaml
 
 from judge.boot.embedded.cluster import EXECUTOR
+from tests.support.clients import installed
 from tests.support.cluster import Cluster, judgectl, running
 from tests.support.sandbox import need_sandbox
 from tests.support.servers import Acceptor, wait_for
@@ -273,13 +273,6 @@ def test_the_single_file_runs_on_every_python_here(person: Person) -> None:
 
 
 def test_the_wheel_needs_nothing_else(person: Person, tmp_path: Path) -> None:
-    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    wheel = [*pip, "wheel", "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", tmp_path]
-    subprocess.run([*wheel, ROOT / "clients/cli"], check=True, capture_output=True)
-    (package,) = tmp_path.glob("judge_cli-*-py3-none-any.whl")
-    venv.create(tmp_path / "venv", with_pip=False)
-    install = [*pip, "--python", tmp_path / "venv/bin/python", "install", "--no-index", package]
-    subprocess.run(install, check=True, capture_output=True)
-    command = [tmp_path / "venv/bin/judge-cli", "problems"]
+    command = [installed(ROOT / "clients/cli", tmp_path) / "judge-cli", "problems"]
     result = subprocess.run(command, env=person.environ, capture_output=True, text=True, check=True)
     assert "Hello, everybody" in result.stdout

@@ -7,8 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
-import venv
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +17,7 @@ from packaging.requirements import Requirement
 from judge.boot.embedded.cluster import EXECUTOR
 from judge.gateway.api.handlers import ROUTES
 from judge.model.people import SCOPES
-from tests.support.clients import Collection
+from tests.support.clients import Collection, installed
 from tests.support.cluster import Cluster, judgectl, running
 from tests.support.sandbox import need_sandbox
 
@@ -128,15 +126,7 @@ def wheels_of(name: str, target: Path, copied: set[str]) -> None:
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The interpreter of a venv with the client's wheel, and of all else only what the wheel asks for."""
-    room = tmp_path_factory.mktemp("wheel")
-    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    wheel = [*pip, "wheel", "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", room, CLIENT]
-    subprocess.run(wheel, check=True, capture_output=True)
-    (package,) = room.glob("judge_client-*.whl")
-    venv.create(room / "venv", with_pip=False)
-    interpreter = room / "venv/bin/python"
-    install = [*pip, "--python", interpreter, "install", "--no-deps", "--no-index", package]
-    subprocess.run(install, check=True, capture_output=True)
+    interpreter = installed(CLIENT, tmp_path_factory.mktemp("wheel"), "--no-deps") / "python"
     query = (
         "import importlib.metadata as m, sysconfig; print(sysconfig.get_path('purelib'), *m.requires('judge-client'))"
     )

@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from judge.gateway.app import create_app
 from judge.model.audit import AuditEntry, folded
 from tests.support.cluster import judgectl
-from tests.support.gateway import ADMIN, USER, Browser, check, make_config, running_gateway
+from tests.support.gateway import ADMIN, USER, Browser, check, make_config, running_gateway, serving_app
 from tests.support.judicators import completed, imported, patient_world
 from tests.support.servers import wait_for
 
@@ -32,9 +31,8 @@ def settings(world, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def app(settings):
-    app = create_app(settings)
-    yield app
-    app.extensions["judge"].cluster.close()
+    with serving_app(settings) as app:
+        yield app
 
 
 @pytest.fixture(scope="module")

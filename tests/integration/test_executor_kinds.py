@@ -113,12 +113,15 @@ sys.exit(43 if 'while' in text else 42)
 """
 
 
+def static(problem, validator, **fields):
+    """A problem with a static validator and one test."""
+    fields = {"static_tests": [StaticTest(group="secret")], **fields}
+    program = problem.program("static", validator)
+    return problem.data(problem.test("secret/1", "x", "x"), static_validator=program, **fields)
+
+
 def test_a_static_validator_reads_the_source(pipeline, problem):
-    data = problem.data(
-        problem.test("secret/1", "x", "x"),
-        static_validator=problem.program("static", WITHOUT_LOOPS),
-        static_tests=[StaticTest(group="secret", args=["-v"])],
-    )
+    data = static(problem, WITHOUT_LOOPS, static_tests=[StaticTest(group="secret", args=["-v"])])
     completed = judge(pipeline, data, {**source(CAT), "filename": "main.py"})
     assert (completed.verdict, [test.name for test in completed.result.tests]) == (
         Verdict.AC,
@@ -132,11 +135,7 @@ def test_a_static_validator_reads_the_source(pipeline, problem):
 
 
 def test_a_static_validator_knows_what_is_started(pipeline, problem):
-    data = problem.data(
-        problem.test("secret/1", "x", "x"),
-        static_validator=problem.program("static", WITHOUT_LOOPS.replace("open(entry).read()", "''")),
-        static_tests=[StaticTest(group="secret")],
-    )
+    data = static(problem, WITHOUT_LOOPS.replace("open(entry).read()", "''"))
     files = {"util.py": "x = 1\n", "main.py": "import util\n" + CAT}
     completed = judge(pipeline, data, several(files, language="python3"))
     assert completed.result.tests[0].message == "('python3', 'main.py', [], ['main.py', 'util.py'])"
@@ -174,22 +173,13 @@ def test_scores_of_a_static_validator(pipeline, problem):
     ],
 )
 def test_a_faulty_static_validator_is_the_judges_error(pipeline, problem, validator, words):
-    data = problem.data(
-        problem.test("secret/1", "x", "x"),
-        static_validator=problem.program("static", validator),
-        static_tests=[StaticTest(group="secret")],
-    )
-    completed = judge(pipeline, data, source(CAT))
+    completed = judge(pipeline, static(problem, validator), source(CAT))
     assert completed.verdict is Verdict.JE
     assert words in completed.result.reason
 
 
 def test_a_static_validator_is_asked_only_of_what_compiles(pipeline, problem):
-    data = problem.data(
-        problem.test("secret/1", "x", "x"),
-        static_validator=problem.program("static", "print('x'"),
-        static_tests=[StaticTest(group="secret")],
-    )
+    data = static(problem, "print('x'")
     assert judge(pipeline, data, source("int main(void) {", "c")).verdict is Verdict.CE
 
 
@@ -399,6 +389,10 @@ DIGITS = (
 )
 
 
+def check(pipeline, data, what):
+    return judge(pipeline, data, {"check": what, "problem": "p"})
+
+
 def test_a_check_of_inputs(pipeline, problem):
     data = problem.data(
         problem.test("sample/1", "12", input_flags=["-m", "5"]),
@@ -410,7 +404,7 @@ def test_a_check_of_inputs(pipeline, problem):
             problem.program("grammar", "INT", "grammar.ctd"),
         ],
     )
-    completed = judge(pipeline, data, {"check": "inputs", "problem": "p"})
+    completed = check(pipeline, data, "inputs")
     assert [(test.name, test.verdict) for test in completed.result.tests] == [
         ("sample/1", "AC"), ("secret/1", "WA"), ("secret/2", "AC"),
     ]  # fmt: skip
@@ -425,7 +419,7 @@ def test_a_check_of_good_inputs_says_what_was_not_run(pipeline, problem):
         problem.test("secret/1", "12"),
         input_validators=[problem.program("digits", DIGITS), problem.program("v", "", "v.viva")],
     )
-    completed = judge(pipeline, data, {"check": "inputs", "problem": "p"})
+    completed = check(pipeline, data, "inputs")
     assert (completed.verdict, completed.result.reason) == (
         Verdict.AC,
         "not run here, since they are no programs: v.viva",
@@ -442,14 +436,14 @@ def test_a_check_of_good_inputs_says_what_was_not_run(pipeline, problem):
 )
 def test_an_input_validator_accepts_with_42_only(pipeline, problem, validator, verdict, words):
     data = problem.data(problem.test("secret/1", "12"), input_validators=[problem.program("v", validator)])
-    completed = judge(pipeline, data, {"check": "inputs", "problem": "p"})
+    completed = check(pipeline, data, "inputs")
     assert completed.verdict == verdict
     assert words in completed.result.tests[0].reason
 
 
 def test_an_input_validator_that_does_not_compile(pipeline, problem):
     data = problem.data(problem.test("secret/1", "12"), input_validators=[problem.program("v", "int main(", "v.c")])
-    completed = judge(pipeline, data, {"check": "inputs", "problem": "p"})
+    completed = check(pipeline, data, "inputs")
     assert completed.verdict is Verdict.JE
     assert "the input validator 'v' does not compile" in completed.result.reason
 
@@ -464,7 +458,7 @@ def test_a_check_of_answers(pipeline, problem):
             problem.program("shape", "import sys\nsys.exit(43 if open(sys.argv[1]).read() == '3' else 42)\n")
         ],
     )
-    completed = judge(pipeline, data, {"check": "answers", "problem": "p"})
+    completed = check(pipeline, data, "answers")
     assert [(test.verdict, test.message) for test in completed.result.tests] == [
         ("AC", ""), ("WA", "check of bad"), ("WA", ""),
     ]  # fmt: skip
@@ -476,7 +470,7 @@ def test_a_check_of_answers(pipeline, problem):
 
 def test_answers_that_the_default_validator_accepts(pipeline, problem):
     data = problem.data(problem.test("secret/1", "1", "ok"), validator_flags=["float_tolerance", "1e-6"])
-    assert judge(pipeline, data, {"check": "answers", "problem": "p"}).verdict is Verdict.AC
+    assert check(pipeline, data, "answers").verdict is Verdict.AC
 
 
 @pytest.mark.parametrize("kind", [ProblemType.INTERACTIVE, ProblemType.MULTI_PASS])
@@ -484,7 +478,7 @@ def test_answers_of_conversations_say_nothing(pipeline, problem, kind):
     data = problem.data(
         problem.test("secret/1"), type=[kind], validators=[problem.program("v", "import sys; sys.exit(43)")]
     )
-    completed = judge(pipeline, data, {"check": "answers", "problem": "p"})
+    completed = check(pipeline, data, "answers")
     assert (completed.verdict, completed.result.reason) == (
         Verdict.AC,
         "the package has no answer validator that can be asked",

@@ -215,7 +215,6 @@ def test_what_the_last_run_leaves_is_kept_where_it_is_asked_for(pipeline):
 
 def test_many_noisy_tests_stay_small(pipeline):
     tests = [Test(name=f"{n:04d}", input="x" * 10) for n in range(400)]
-    source = "import os\nos.write(1, b'\\0' * 4000)\nos.write(2, b'\\377' * 4000)\n"
     source = "int main(void){static char b[4000];write(1,b,4000);write(2,b,4000);return 0;}"
     finished = pipeline.execute(job(language="c", source="#include <unistd.h>\n" + source, tests=tests))
     completed = finished.completed
@@ -244,18 +243,22 @@ def problem(work, answers, flags=(), sample=False):
     return Data(manifest=manifest, files=files)
 
 
-def test_problems(pipeline, work):
+def judge_problem(pipeline, data):
     task = job(language="c", source=C_SUM)
-    task.data = problem(work, {"sample/1": ("1 2", "3"), "secret/01": ("5 5", "10.0")}, ["float_tolerance", "1e-6"])
-    completed = pipeline.execute(task).completed
+    task.data = data
+    return pipeline.execute(task).completed
+
+
+def test_problems(pipeline, work):
+    completed = judge_problem(
+        pipeline, problem(work, {"sample/1": ("1 2", "3"), "secret/01": ("5 5", "10.0")}, ["float_tolerance", "1e-6"])
+    )
     assert completed.verdict is Verdict.AC
     assert [test.name for test in completed.result.tests] == ["sample/1", "secret/01"]
 
 
 def test_secret_answers_stay_secret_and_so_does_what_a_program_prints_of_its_input(pipeline, work):
-    task = job(language="c", source=C_SUM)
-    task.data = problem(work, {"secret/01": ("5 5", "4711")})
-    completed = pipeline.execute(task).completed
+    completed = judge_problem(pipeline, problem(work, {"secret/01": ("5 5", "4711")}))
     assert completed.verdict is Verdict.WA
     assert "4711" not in completed.model_dump_json()
     assert (completed.result.tests[0].reason, completed.result.reason) == (
@@ -263,14 +266,12 @@ def test_secret_answers_stay_secret_and_so_does_what_a_program_prints_of_its_inp
         "test secret/01: wrong answer",
     )
     assert "'10'" in completed.result.tests[0].message, "for judges"
-    task.data = problem(work, {"sample/1": ("5 5", "4711")}, sample=True)
-    assert "'10' is wrong, expected '4711'" in pipeline.execute(task).completed.result.tests[0].reason
+    data = problem(work, {"sample/1": ("5 5", "4711")}, sample=True)
+    assert "'10' is wrong, expected '4711'" in judge_problem(pipeline, data).result.tests[0].reason
 
 
 def test_a_broken_validator_is_the_judges_error(pipeline, work):
-    task = job(language="c", source=C_SUM)
-    task.data = problem(work, {"1": ("5 5", "11")}, ["no_such_flag"])
-    completed = pipeline.execute(task).completed
+    completed = judge_problem(pipeline, problem(work, {"1": ("5 5", "11")}, ["no_such_flag"]))
     assert (completed.verdict, completed.status) == (Verdict.JE, Status.INTERNAL_ERROR)
     assert "validator" in completed.result.reason
 

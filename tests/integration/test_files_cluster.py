@@ -293,18 +293,17 @@ def test_a_submission_is_judged_again_with_its_files(cluster: Cluster, folder: P
     assert now["verdict"] == "AC" and len(now["past"]) == 1
 
 
+def csrf_of(page: str) -> str:
+    return re.findall(r'name="csrf" value="([^"]+)"', page)[0]
+
+
 def test_the_page_takes_and_shows_files(cluster: Cluster) -> None:
     server = from_file(cluster.directory / "client.yml").server
     with httpx.Client(base_url=server, trust_env=False, follow_redirects=True, timeout=60) as browser:
-        page = browser.get("/login").text
-        csrf = re.search(r'name="csrf" value="([^"]+)"', page)
-        assert csrf is not None
-        browser.post("/login", data={"csrf": csrf[1], "token": ADA})
+        browser.post("/login", data={"csrf": csrf_of(browser.get("/login").text), "token": ADA})
         page = browser.get("/submit").text
-        assert re.search(r'<input type="file" name="file" multiple>', page)
-        csrf = re.search(r'name="csrf" value="([^"]+)"', page)
-        assert csrf is not None
-        fields = {"csrf": csrf[1], "key": "k" * 20, "problem": "sum", "language": "", "source": "", "entry": ""}
+        assert '<input type="file" name="file" multiple>' in page
+        fields = {"csrf": csrf_of(page), "key": "k" * 20, "problem": "sum", "language": "", "source": "", "entry": ""}
         bad = browser.post("/submit", data=fields, files=[("file", ("a.c", b"x")), ("file", ("a.c", b"y"))])
         assert bad.status_code == 400 and "is the name of two files" in bad.text.replace("&#39;", "'")
         page_after = browser.post("/submit", data=fields, files=[("file", ("sum.zip", archive(SUM)))])

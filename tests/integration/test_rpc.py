@@ -13,6 +13,7 @@ import ssl
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -295,12 +296,8 @@ def test_a_damaged_blob_never_arrives(world: World, work: Path, damage: str) -> 
 def test_the_same_blob_from_many_at_once(world: World) -> None:
     data = b"z" * 700_000
     clients = [world.client() for _ in range(6)]
-    threads = [threading.Thread(target=client.put_blob, args=(data,)) for client in clients]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    sha = hashlib.sha256(data).hexdigest()
+    with ThreadPoolExecutor(6) as pool:
+        (sha,) = set(pool.map(lambda client: client.put_blob(data), clients))
     assert world.client().has_blob(sha)
     ids = {doc["_id"] for doc in world.db["fs.files"].find({"filename": sha})}
     assert {doc["files_id"] for doc in world.db["fs.chunks"].find()} == ids
@@ -442,19 +439,14 @@ def test_a_stopping_judicator_sends_clients_away(world: World) -> None:
 
 
 def test_a_stop_lets_go_of_those_who_wait(world: World) -> None:
-    first = world.judicators[0]
     people = world.client()
     task = people.call("add", source(language="java"), m.AddReply).task
-    replies: list[m.Task] = []
-    waiting = threading.Thread(
-        target=lambda: replies.append(people.call("get", m.GetRequest(id=task.id, wait=20), m.Task))
-    )
-    waiting.start()
-    wait_for(lambda: waiters("people") == 1, what="someone who waits")
-    started = time.monotonic()
-    first.stop()
-    waiting.join()
-    assert replies == [task]
+    with ThreadPoolExecutor(1) as pool:
+        reply = pool.submit(people.call, "get", m.GetRequest(id=task.id, wait=20), m.Task)
+        wait_for(lambda: waiters("people") == 1, what="someone who waits")
+        started = time.monotonic()
+        world.judicators[0].stop()
+        assert reply.result() == task
     assert time.monotonic() - started < 15
 
 

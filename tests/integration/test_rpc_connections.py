@@ -11,6 +11,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -102,13 +103,9 @@ def test_a_refusal_that_was_read_keeps_its_connection(odd: Odd, client: RpcClien
 
 def test_threads_have_connections_of_their_own(odd: Odd, client: RpcClient) -> None:
     odd.answer = say(WHOLE[:60], WHOLE[60:], pause=0.01)
-    names: list[str] = []
-    threads = [threading.Thread(target=lambda: names.extend(ping(client) for _ in range(10))) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-    assert names == ["j1"] * 80
+    with ThreadPoolExecutor(8) as pool:
+        names = list(pool.map(lambda _: [ping(client) for _ in range(10)], range(8)))
+    assert names == [["j1"] * 10] * 8
     assert 2 <= odd.accepted <= 8
 
 
@@ -236,11 +233,8 @@ def test_a_fault_of_the_file_is_not_the_judicators(odd: Odd, client: RpcClient) 
 def test_connections_are_kept_for_a_while_and_not_too_many(odd, client, monkeypatch) -> None:
     monkeypatch.setattr(connections, "_MOST_IDLE", 3)
     odd.answer = say(WHOLE[:60], WHOLE[60:], pause=0.1)
-    threads = [threading.Thread(target=ping, args=(client,)) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(ping, [client] * 8))
     assert odd.accepted > 3
     wait_for(lambda: odd.accepted - odd.ended == 3, what="the others to be closed")
     before = odd.accepted

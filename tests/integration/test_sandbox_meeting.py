@@ -40,6 +40,11 @@ def closed(outcome) -> bytes:
         return outcome.read_stdout()
 
 
+def close(outcomes) -> None:
+    for outcome in outcomes:
+        outcome.close()
+
+
 def meet(boxes, commands, links, over=lambda *_: False, counted=None, **options):
     counted = counted or [True] * len(commands)
     actors = [Actor(box, command, counts) for box, command, counts in zip(boxes, commands, counted, strict=False)]
@@ -91,8 +96,7 @@ def test_cpu_time_of_counted_ones_is_limited_together(boxes):
     outcomes = meet(boxes, [sh(burn, limits=limits), sh(burn, limits=limits)], [Link(0, 1)])
     assert all(outcome.killed == {Killed.CPU} for outcome in outcomes)
     assert 0.3 < sum(outcome.cpu for outcome in outcomes) < 0.45
-    for outcome in outcomes:
-        outcome.close()
+    close(outcomes)
 
 
 def test_an_end_that_settles_it_kills_all_others(boxes):
@@ -100,8 +104,7 @@ def test_an_end_that_settles_it_kills_all_others(boxes):
         boxes, [sh("exit 1"), sh("sleep 9"), sh('cat "$1"; sleep 9', ONE)], [Link(1, 2)], lambda number, *_: number == 0
     )
     assert [outcome.killed for outcome in outcomes] == [set(), {Killed.CANCELLED}, {Killed.CANCELLED}]
-    for outcome in outcomes:
-        outcome.close()
+    close(outcomes)
 
 
 def arguments() -> set[bytes]:
@@ -133,8 +136,7 @@ def test_cancelling_ends_all(boxes):
         outcomes = meet(boxes, commands, [Link(1, 0, held=True)], cancel_fd=reading)
         future.result()
     assert all(Killed.CANCELLED in outcome.killed for outcome in outcomes)
-    for outcome in outcomes:
-        outcome.close()
+    close(outcomes)
     os.close(reading)
     os.close(writing)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,13 +13,13 @@ import pytest
 
 from judge.common import clock
 from judge.config.allowance import Allowance
-from judge.executor.channel import Finished, Help, Helped, Job, Progress, Settings
-from judge.executor.slot.parallel import shared_queue
+from judge.executor.channel import Finished, Helped, Job, Progress
 from judge.executor.slot.run_lock import BURST
 from judge.executor.slot_state import SlotState
-from judge.executor.slots import Slot, Slots
+from judge.executor.slots import Slot
 from judge.model.messages import Assignment, LimitsOverride, Result, Submission, Test, Verdict
 from tests.support import packages
+from tests.support.executors import HEAR, TwoSlots
 from tests.support.sandbox import FULL_SANDBOX
 from tests.support.servers import wait_for
 
@@ -33,84 +32,11 @@ ECHO = (
     'usleep(ms*1000);printf("%d\\n",a);fprintf(stderr,"said");return a==77?3:0;}'
 )
 PATIENT = LimitsOverride(cpu=20, wall=100)
-HEAR = 120.0
-
-
-class Executor:
-    """Two slots over one directory, with main played by the test: it sends the idle one to help."""
-
-    def __init__(self, work: Path) -> None:
-        shared_queue.clear(work / "sharing")
-        self.sharing = shared_queue.Sharing(work / "sharing")
-        cores = sorted(os.sched_getaffinity(0))
-        fields = {"executor": f"shared-{os.getpid()}", "outputs": work, "builds": work, "cgroup": "judge"}
-        places = {"sharing": work / "sharing", "run_lock": work / "run_lock"}
-        self.slots = Slots(
-            [
-                Settings.model_validate({"index": index, "core": cores[index % len(cores)], **fields, **places})
-                for index in range(2)
-            ]
-        )
-        self.events: list[tuple[int, Any]] = []
-        self.start()
-
-    def start(self) -> None:
-        self.slots.start_due(float("inf"))
-        wait_for(lambda: self.read() or self.slots.working == 2, timeout=HEAR, what="two slots")
-
-    def read(self) -> bool:
-        """Take in what the slots have said."""
-        for slot in self.slots.slots:
-            if slot.sock is not None and select.select([slot.sock], [], [], 0)[0]:
-                self.events += [(slot.index, event) for event in slot.read(clock.monotonic())[0]]
-        return False
-
-    def next_event(self, kind: type, **fields: Any) -> Any:
-        """The next event of this kind with these fields."""
-
-        def look() -> bool:
-            self.read()
-            return any(fits(event) for _, event in self.events)
-
-        def fits(event: Any) -> bool:
-            return isinstance(event, kind) and all(getattr(event, key) == value for key, value in fields.items())
-
-        wait_for(look, timeout=HEAR, what=f"{kind.__name__} {fields}")
-        place = next(index for index, (_, event) in enumerate(self.events) if fits(event))
-        return self.events.pop(place)[1]
-
-    @property
-    def coordinator(self) -> Slot:
-        return self.slots.slots[0]
-
-    @property
-    def helper(self) -> Slot:
-        return self.slots.slots[1]
-
-    def lead(self, job: Job) -> Help:
-        """Slot 0 judges, and offers its tests; returns what main sends to a slot that helps."""
-        self.sharing.tell(1)
-        self.coordinator.give(job, clock.monotonic())
-        self.next_event(Progress, share=True)
-        return Help(job=job, directory=self.sharing.queue(job.assignment.claim))
-
-    def shared(self, job: Job) -> tuple[Finished, Helped]:
-        """Judge with both slots."""
-        self.helper.give(self.lead(job), clock.monotonic())
-        finished = self.next_event(Finished)
-        self.helper.recall(clock.monotonic())
-        return finished, self.next_event(Helped)
-
-    def alone(self, job: Job) -> Finished:
-        """Judge with one slot."""
-        self.sharing.tell(0)
-        self.coordinator.give(job, clock.monotonic())
-        return self.next_event(Finished)
 
 
 @pytest.fixture
-def executor(work: Path) -> Iterator[Executor]:
-    executor = Executor(work)
+def executor(work: Path) -> Iterator[TwoSlots]:
+    executor = TwoSlots(work)
     yield executor
     executor.slots.close()
     executor.sharing.close()
@@ -136,7 +62,7 @@ def account(result: Result) -> dict[str, Any]:
     return fields
 
 
-def same_by_both(executor: Executor, job: Job) -> Result:
+def same_by_both(executor: TwoSlots, job: Job) -> Result:
     """Judged by two slots and by one: the same account; returns it."""
     finished, helped = executor.shared(job)
     alone = executor.alone(job)

@@ -15,8 +15,8 @@ from judge.executor.channel import Finished, Job
 from judge.executor.slot.run_lock import SHARE, RunLock
 from judge.executor.verdict import GRACE
 from judge.model.messages import Assignment, LimitsOverride, Submission, Test, Verdict
-from tests.integration.test_shared_tests import Executor
 from tests.support import packages
+from tests.support.executors import TwoSlots
 from tests.support.sandbox import FULL_SANDBOX
 from tests.support.servers import wait_for
 
@@ -54,15 +54,15 @@ int main(void) {
 
 
 @pytest.fixture
-def executor(work: Path) -> Iterator[Executor]:
-    executor = Executor(work)
+def executor(work: Path) -> Iterator[TwoSlots]:
+    executor = TwoSlots(work)
     yield executor
     executor.slots.close()
     executor.sharing.close()
 
 
 @pytest.fixture
-def closed(executor: Executor, work: Path) -> Iterator[Callable[[Job], float]]:
+def closed(executor: TwoSlots, work: Path) -> Iterator[Callable[[Job], float]]:
     """Judges in slot 0, and says for how many seconds the gate was closed, as a third slot sees it."""
     observer = RunLock(work / "run_lock")
 
@@ -104,7 +104,7 @@ def problem(work: Path, cpu: int, sleep: int, count: int, allowance: Allowance, 
     return job
 
 
-def verdicts(executor: Executor) -> list[tuple[Verdict, bool]]:
+def verdicts(executor: TwoSlots) -> list[tuple[Verdict, bool]]:
     """Of the finished job's tests, and whether each was repeated."""
     result = executor.next_event(Finished).completed.result
     assert result.tests, result

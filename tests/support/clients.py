@@ -11,9 +11,11 @@ import os
 import queue
 import re
 import subprocess
+import sys
 import threading
 import time
 import uuid
+import venv
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -533,3 +535,15 @@ def terminal_svg(session: Sequence[tuple[str, Text]], title: str) -> str:
             console.print(Text.assemble(("$ ", "bold green"), (command, "bold")), soft_wrap=True)
             console.print(printed, soft_wrap=True)
         return console.export_svg(title=title, theme=MONOKAI, code_format=_FRAME, unique_id="session")
+
+
+def installed(project: Path, directory: Path, *options: str) -> Path:
+    """Where the programs of a virtual environment are that has nothing but the wheel of a project."""
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    wheel = [*pip, "wheel", "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", directory, project]
+    subprocess.run(wheel, check=True, capture_output=True)
+    (package,) = directory.glob("*.whl")
+    venv.create(directory / "venv", with_pip=False)
+    install = [*pip, "--python", directory / "venv/bin/python", "install", "--no-index", *options, package]
+    subprocess.run(install, check=True, capture_output=True)
+    return directory / "venv/bin"

@@ -7,6 +7,7 @@ import hashlib
 import logging
 import os
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -20,13 +21,15 @@ from typing import IO, Any
 
 import yaml
 
+from judge.common import clock
 from judge.common.errors import ConflictError, NotFoundError
 from judge.config import ExecutorConfig
 from judge.executor import slots
-from judge.executor.channel import Cancel, Help, Job, MessageReader, Ready, Settings, send
+from judge.executor.channel import Cancel, Finished, Help, Helped, Job, MessageReader, Progress, Ready, Settings, send
 from judge.executor.loop import Loop
 from judge.executor.machine import Disk
 from judge.executor.parts import ExecutorParts
+from judge.executor.slot.parallel import shared_queue
 from judge.executor.slot_state import Started
 from judge.executor.storage.blobs import BlobCache
 from judge.executor.storage.data import BlobClient
@@ -527,3 +530,78 @@ def completed(number: int = 1, **fields: Any) -> Completed:
     return Completed(
         id=f"{number:024x}", attempt=1, claim=f"c{number}", status=Status.SUCCESS, verdict=Verdict.AC, **fields
     )
+
+
+HEAR = 120.0  # seconds in which a slot is heard, however busy this machine is
+
+
+class TwoSlots:
+    """Two slots over one directory, with main played by a test: it sends the idle one to help."""
+
+    def __init__(self, work: Path) -> None:
+        shared_queue.clear(work / "sharing")
+        self.sharing = shared_queue.Sharing(work / "sharing")
+        cores = sorted(os.sched_getaffinity(0))
+        fields = {"executor": f"shared-{os.getpid()}", "outputs": work, "builds": work, "cgroup": "judge"}
+        places = {"sharing": work / "sharing", "run_lock": work / "run_lock"}
+        self.slots = slots.Slots(
+            [
+                Settings.model_validate({"index": index, "core": cores[index % len(cores)], **fields, **places})
+                for index in range(2)
+            ]
+        )
+        self.events: list[tuple[int, Any]] = []
+        self.start()
+
+    def start(self) -> None:
+        self.slots.start_due(float("inf"))
+        wait_for(lambda: self.read() or self.slots.working == 2, timeout=HEAR, what="two slots")
+
+    def read(self) -> bool:
+        """Take in what the slots have said."""
+        for slot in self.slots.slots:
+            if slot.sock is not None and select.select([slot.sock], [], [], 0)[0]:
+                self.events += [(slot.index, event) for event in slot.read(clock.monotonic())[0]]
+        return False
+
+    def next_event(self, kind: type, **fields: Any) -> Any:
+        """The next event of this kind with these fields."""
+
+        def look() -> bool:
+            self.read()
+            return any(fits(event) for _, event in self.events)
+
+        def fits(event: Any) -> bool:
+            return isinstance(event, kind) and all(getattr(event, key) == value for key, value in fields.items())
+
+        wait_for(look, timeout=HEAR, what=f"{kind.__name__} {fields}")
+        place = next(index for index, (_, event) in enumerate(self.events) if fits(event))
+        return self.events.pop(place)[1]
+
+    @property
+    def coordinator(self) -> slots.Slot:
+        return self.slots.slots[0]
+
+    @property
+    def helper(self) -> slots.Slot:
+        return self.slots.slots[1]
+
+    def lead(self, job: Job) -> Help:
+        """Slot 0 judges, and offers its tests; returns what main sends to a slot that helps."""
+        self.sharing.tell(1)
+        self.coordinator.give(job, clock.monotonic())
+        self.next_event(Progress, share=True)
+        return Help(job=job, directory=self.sharing.queue(job.assignment.claim))
+
+    def shared(self, job: Job) -> tuple[Finished, Helped]:
+        """Judge with both slots."""
+        self.helper.give(self.lead(job), clock.monotonic())
+        finished = self.next_event(Finished)
+        self.helper.recall(clock.monotonic())
+        return finished, self.next_event(Helped)
+
+    def alone(self, job: Job) -> Finished:
+        """Judge with one slot."""
+        self.sharing.tell(0)
+        self.coordinator.give(job, clock.monotonic())
+        return self.next_event(Finished)
