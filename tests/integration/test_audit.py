@@ -58,7 +58,7 @@ def steps(*acts: tuple[str, str], actor: str = "root") -> list[tuple[str, str, s
     return [(actor, action, about, outcome) for action, about in acts for outcome in ("begun", "done")]
 
 
-def test_what_admins_do_is_noted_with_who_from_where_and_what_became_of_it(world, app, admin, judicator):
+def test_acts_of_admins_are_noted_with_actor_origin_and_outcome(world, app, admin, judicator):
     people, executor = world.client(), world.executor()
     executor.report()
     problem = manifest(people, tests=1)
@@ -117,7 +117,7 @@ def test_rejudgings_cancels_and_submissions_for_others(world, app, admin, ada, j
     ]
 
 
-def test_what_cannot_be_noted_is_not_done(world, app, admin, judicator, settings):
+def test_an_act_that_cannot_be_noted_is_not_done(world, app, admin, judicator, settings):
     """MongoDB itself refuses the entries here."""
     executor = world.executor()
     executor.report()
@@ -160,7 +160,7 @@ def test_an_action_does_not_hide_behind_another_of_the_same_call(world, judicato
     ]
 
 
-def test_what_was_undone_and_is_done_again_is_noted_again(world, judicator):
+def test_an_act_that_is_repeated_after_its_reversal_is_noted_again(world, judicator):
     """Also under the id of the call that had done it first, and where its beginning does not know what it is about."""
     people, executor = world.client(), world.executor()
     executor.report()
@@ -222,7 +222,7 @@ def test_ending_all_sessions_is_noted_by_whichever_way(world, app, ada):
     assert {entry.origin for entry in trail(world, action="logout")} == {"127.0.0.1"}
 
 
-def test_what_comes_of_verifying_and_each_call_to_a_webhook_is_noted(world, app, admin, judicator):
+def test_verifications_and_calls_to_webhooks_are_noted(world, app, admin, judicator):
     people = world.client()
     small = imported(people, "small")
     verification = {"problem": "small", "hash": small.hash, "faults": ["no solution is right"]}
@@ -256,7 +256,7 @@ def test_a_flood_of_wrong_tokens_cannot_fill_the_database(world, app):
     assert len(lines(world)) == count, "no token is no try"
 
 
-def test_a_flood_of_logins_of_one_user_cannot_either(world, app):
+def test_a_flood_of_logins_of_one_user_cannot_fill_the_database(world, app):
     for _ in range(BURST + 15):
         browser = Browser(app.test_client())
         assert browser.post("/login", "/login", token=USER).status_code == 303
@@ -287,7 +287,7 @@ def tokens(*names: str) -> TokensSeen:
     return TokensSeen(tokens=[TokenSeen(user=user, role="user", fingerprint=f"{ord(user[0]):x}") for user in names])
 
 
-def test_changes_of_tokens_are_noted_once_by_whomever_they_are_told(world):
+def test_changes_of_tokens_are_noted_once_whoever_reports_them(world):
     for name in ("j1", "j2"):
         world.judicator(name)
     clients = [world.client(timeout=30.0) for _ in range(4)]
@@ -361,7 +361,7 @@ def test_the_trail_is_searched_by_admins(world, app, admin, ada, judicator):
             assert answer["field"] == name and "between 1970 and 2106" in answer["error"]
 
 
-def test_holds_are_noted_as_they_are_told(world, app, admin, ada):
+def test_holds_are_noted(world, app, admin, ada):
     body = {"action": "hold.place", "host": "h1", "service": "etcd", "reason": "disk", "seconds": 60}
     assert ada("POST", "/audit/holds", json=body).status_code == 403
     check(admin("POST", "/audit/holds", json=body), 201, "audit_hold")

@@ -149,7 +149,7 @@ def test_a_cluster_comes_back_byte_for_byte_elsewhere(cluster, empty, figure) ->
     figure(f"backup of {backup.blobs} blobs and {sum(backup.counts.values())} documents: {backup.added} bytes")
 
 
-def test_what_comes_while_a_backup_is_made_is_in_this_one_or_the_next(cluster, empty, monkeypatch) -> None:
+def test_submissions_during_a_backup_are_in_it_or_in_the_next(cluster, empty, monkeypatch) -> None:
     people = cluster.world.client(timeout=60)
     ids: list[str] = []
     hold: list[bool] = []
@@ -212,7 +212,7 @@ def test_a_cluster_with_data_is_refused_and_left_alone(cluster: Cluster) -> None
     assert everything(cluster)["tasks"] == before
 
 
-def test_what_verify_hands_in_does_not_make_a_cluster_full(cluster: Cluster, empty: Cluster) -> None:
+def test_submissions_of_verify_do_not_count_as_data(cluster: Cluster, empty: Cluster) -> None:
     backup = cluster.back_up()
     empty.world.judicator()
     people = empty.world.client(timeout=60)
@@ -224,7 +224,7 @@ def test_what_verify_hands_in_does_not_make_a_cluster_full(cluster: Cluster, emp
     assert empty.world.db.tasks.count_documents({}) == 32
 
 
-def test_a_restore_that_is_killed_is_gone_on_with(cluster, empty, caplog) -> None:
+def test_a_killed_restore_goes_on(cluster, empty, caplog) -> None:
     before = stopped(cluster)
     backup = cluster.back_up()
     for place in ("restore.begun", "restore.piece", "restore.blob", "restore.compared"):
@@ -347,7 +347,7 @@ def test_a_backup_that_is_killed_leaves_none_and_the_next_is_whole(cluster: Clus
     assert everything(empty) == before
 
 
-def test_a_damaged_blob_stops_nothing_but_is_told(cluster: Cluster) -> None:
+def test_a_damaged_blob_stops_no_backup_and_is_reported(cluster: Cluster) -> None:
     file = cluster.world.db["fs.files"].find_one({"length": {"$lt": 100}})
     assert file
     cluster.world.db["fs.chunks"].update_one({"files_id": file["_id"]}, {"$set": {"data": b"other"}})
@@ -378,7 +378,7 @@ def test_a_blob_that_vanishes_in_between_takes_another_moment(cluster, monkeypat
     assert backup.damaged == []
 
 
-def test_without_a_database_one_sentence_is_said(cluster, monkeypatch, capsys) -> None:
+def test_without_a_database_a_backup_fails_with_one_sentence(cluster, monkeypatch, capsys) -> None:
     config = yaml.safe_load(cluster.judicator.read_text())
     config["mongodb"] |= {"seeds": ["127.0.0.1:1"]}
     cluster.judicator.write_text(yaml.safe_dump(config))

@@ -53,7 +53,7 @@ def hurry(world):
     )
 
 
-def test_an_end_is_told_once_whatever_a_rejudging_says(shared, people, executor, receiver):
+def test_a_verdict_is_called_back_once_whatever_a_rejudging_brings(shared, people, executor, receiver):
     (task,) = judge(people, executor, "WA", **callback(receiver.url))
     wait_for(lambda: not due(shared), what="the callback")
     rejudging = start(people, ids=[task])
@@ -68,7 +68,7 @@ def test_an_end_is_told_once_whatever_a_rejudging_says(shared, people, executor,
     ]
 
 
-def test_what_waits_is_not_called(shared, people, executor, receiver):
+def test_a_waiting_submission_is_not_called_back(shared, people, executor, receiver):
     task = people.call("add", source(**callback(receiver.url)), m.AddReply).task.id
     (assignment,) = executor.report(vacant=1).add
     assert assignment.submission.told == {}, "executors need no address"
@@ -154,7 +154,7 @@ def updates(status):
     return status["metrics"]["document"]["updated"]
 
 
-def test_nobody_is_told_at_a_private_address(shared, people, executor, receiver):
+def test_private_addresses_are_not_called(shared, people, executor, receiver):
     with pytest.raises(FieldError) as refused:
         people.call("add", source(**callback("http://10.0.0.1/")), m.AddReply)
     assert refused.value.field == "callback_url"
@@ -187,7 +187,7 @@ def test_networks_of_webhooks_are_not_those_of_callbacks(world, receiver):
     assert {call.told["type"] for call in receiver.got} == {"ping"}
 
 
-def test_what_a_name_stands_for_is_looked_at_when_it_is_called(world, receiver):
+def test_a_name_is_resolved_when_it_is_called(world, receiver):
     world.judicator(**FAST)
     judge(world.client(), world.executor(), "AC", **callback(f"http://localhost:{receiver.port}/"))
     wait_for(lambda: hurry(world) or due(world)[0].get("callback_tries", 0) >= 3, what="tries")

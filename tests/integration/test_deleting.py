@@ -149,7 +149,7 @@ def test_a_finished_submission_goes_with_its_blobs_and_no_other(world, running, 
     assert again.created, "its idempotency key went with it"
 
 
-def test_what_belongs_to_an_open_rejudging_is_refused(world, running, people, executor) -> None:
+def test_a_submission_of_an_open_rejudging_is_not_deleted(world, running, people, executor) -> None:
     imported(people, "hello")
     task = add(people, problem="hello")
     judged(people, executor, task)
@@ -265,7 +265,7 @@ def test_nothing_of_a_purged_person_is_left_but_what_the_page_says(world, runnin
     assert purge(people, "eve") == 0, "repeating it does nothing"
 
 
-def test_what_is_handed_in_meanwhile_is_new_data(world, running, people, executor) -> None:
+def test_submissions_during_a_purge_are_new_data(world, running, people, executor) -> None:
     """Whatever the clocks of the judicators say: the database's own logical time decides."""
     old = add(people, user="eve")
     judged(people, executor, old)
@@ -281,7 +281,7 @@ def test_what_is_handed_in_meanwhile_is_new_data(world, running, people, executo
 
 
 @pytest.mark.parametrize("failpoint", ["delete-marked", "delete-deleted", "purge-batch"])
-def test_a_judicator_that_dies_while_purging_leaves_nothing_that_a_repetition_does_not_find(
+def test_a_purge_whose_judicator_dies_is_completed_by_a_repetition(
     world, tmp_path, failpoint, people, executor
 ) -> None:
     doomed = Doomed(world, tmp_path, failpoint, **PATIENT)
@@ -319,7 +319,7 @@ def limited(world: World, limit: int) -> Any:
     return world.judicator(**PATIENT, allowances={"user": {"stored_bytes": limit}})
 
 
-def test_what_one_user_may_store_is_exact_however_many_hand_in_at_once(world: World) -> None:
+def test_the_limit_of_stored_bytes_is_exact_for_parallel_submissions(world: World) -> None:
     limited(world, 60_000)
     world.judicator("j2", **PATIENT, allowances={"user": {"stored_bytes": 60_000}})
     clients = [world.client(timeout=30.0) for _ in range(4)]
@@ -385,7 +385,7 @@ def test_room_for_an_output_is_kept_until_the_task_ends(world, end, people, exec
         add(people, limits=FREE)
 
 
-def test_an_output_to_which_no_result_refers_goes_soon(world, running, people, executor) -> None:
+def test_an_output_without_a_result_is_removed_soon(world, running, people, executor) -> None:
     """Its task was cancelled while the executor stored it, once more after that, too."""
     executor.report(vacant=0)
     ids = [add(people, limits=FREE) for _ in range(2)]
@@ -422,7 +422,7 @@ def test_outputs_never_come_to_more_than_a_user_may_store(world: World, people: 
     assert sum(doc["length"] for doc in world.db["fs.files"].find()) <= 2_000_000
 
 
-def test_only_what_may_keep_its_output_has_room_kept_for_it(running: Running, people: RpcClient) -> None:
+def test_room_is_reserved_only_for_outputs_that_may_be_kept(running: Running, people: RpcClient) -> None:
     name = imported(people).name
 
     def takes(**fields: Any) -> bool:
@@ -483,7 +483,7 @@ def test_results_and_their_blobs_count_and_what_goes_is_given_back(world: World)
     assert stored(running, "ann") == real(world, "ann"), "refusals and repetitions take nothing"
 
 
-def test_what_is_refused_leaves_nothing_big_behind(world: World, people: RpcClient) -> None:
+def test_refused_submissions_leave_no_large_blobs(world: World, people: RpcClient) -> None:
     """Whoever may not store or queue more does not fill the disk with the tests of what is refused."""
     limits = {"stored_bytes": 2_000_000, "waiting": 2}
     running = world.judicator(**PATIENT, allowances={"user": limits})
@@ -512,7 +512,7 @@ def test_what_is_refused_leaves_nothing_big_behind(world: World, people: RpcClie
     assert stored(running, "ann") == real(world, "ann")
 
 
-def test_what_is_refused_late_counts_until_it_is_gone(world: World) -> None:
+def test_blobs_of_late_refusals_count_until_they_are_removed(world: World) -> None:
     """One key with many contents at once: all but one are refused, some when their tests are on the disk already."""
     running = limited(world, 10_000_000)
     clients = [world.client(timeout=30.0) for _ in range(4)]
@@ -566,7 +566,7 @@ def test_the_bytes_of_a_second_are_one_write_for_all_users(world: World) -> None
     assert writes == [{"ann": 50, "bob": 10}]
 
 
-def test_who_submits_often_has_bytes_reserved_ahead_and_nobody_gets_more_than_the_limit(world: World) -> None:
+def test_bytes_are_reserved_ahead_within_the_limit(world: World) -> None:
     """Of sixty requests for a hundredth of the limit each, few ask the database, and at most a hundred have room."""
     usages = [world.judicator(name, **PATIENT).judicator.tasks.usage for name in ("j1", "j2")]
     commands = []
@@ -628,7 +628,7 @@ def test_a_recount_beside_judging_takes_nothing_for_a_fault(world, people, execu
     assert stored(running, "ann") == real(world, "ann") > 0
 
 
-def test_a_counter_that_comes_to_nothing_goes(world: World) -> None:
+def test_a_counter_of_zero_is_removed(world: World) -> None:
     """What another judicator counts after a purge leaves no counter with the name of whoever is gone."""
     usage = world.judicator(**PATIENT).judicator.tasks.usage
     for size, counters in ((5_000, 1), (-2_000, 1), (-3_000, 0)):
@@ -636,7 +636,7 @@ def test_a_counter_that_comes_to_nothing_goes(world: World) -> None:
         assert world.db.usage.count_documents({}) == counters
 
 
-def test_much_is_counted_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_outputs_are_counted_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """An output that had room kept for it: a count of all tasks meanwhile would take it for a fault."""
     monkeypatch.setattr("judge.judicator.usage._PAUSE", 60.0)
     usage = world.judicator(**PATIENT).judicator.tasks.usage

@@ -96,7 +96,7 @@ def test_a_person_is_purged_over_the_api_and_may_come_again(admin, ada, executor
         assert admin("DELETE", f"/users/ada/data?until={wrong}").status_code == 400
 
 
-def test_pages_say_what_goes_ask_and_delete(world, app, ada, executor):
+def test_pages_preview_and_delete(world, app, ada, executor):
     root, person = Browser(app.test_client(), ADMIN), Browser(app.test_client(), USER)
     imported(world.client(), "hello")
     task = hand_in(ada, executor, problem="hello")
@@ -143,7 +143,7 @@ def entry(call: str, outcome: str, action: str = "login") -> AuditEntry:
     return AuditEntry.model_validate({**texts, "id": "0" * 24, "action": action, "call": call, "outcome": outcome})
 
 
-def test_a_beginning_is_shown_unless_its_end_is() -> None:
+def test_a_begun_act_is_shown_unless_its_end_is() -> None:
     ended, begun, unended, alone = entry("1", "done"), entry("1", "begun"), entry("2", "begun"), entry("", "done")
     assert folded([alone, ended, unended, begun, alone]) == [alone, ended, unended, alone]
 
@@ -164,7 +164,7 @@ def ctl(context: Path, *arguments: str, code: int = 0, **env: str) -> tuple[str,
     return result.stdout, result.stderr
 
 
-def test_judgectl_says_what_goes_asks_and_deletes(context, ada, executor, world):
+def test_judgectl_previews_and_deletes(context, ada, executor, world):
     first, second = hand_in(ada, executor), hand_in(ada, executor)
     assert "--yes: is missing" in ctl(context, "delete", "submission", first, code=2)[1]
     output, _ = ctl(context, "delete", "submission", first, "--dry-run")
@@ -192,7 +192,7 @@ def test_judgectl_says_what_goes_asks_and_deletes(context, ada, executor, world)
     assert "is no time" in ctl(context, "audit", "--since", "never", code=2)[1]
 
 
-def test_holds_are_told_to_the_trail_or_it_is_said_that_they_are_not(context):
+def test_holds_are_reported_to_the_trail_or_a_warning_is_printed(context):
     run = context.parent / "run"
     run.mkdir(exist_ok=True)
     (run / "boot.json").write_text(json.dumps({"services": [{"name": "etcd"}]}))

@@ -89,7 +89,7 @@ def lived(world: World, people: RpcClient, receiver: Receiver) -> None:
     people.call("add", source(user=MARK, source="is waiting", language="java"), m.AddReply, by=OWN)
 
 
-def test_of_a_purged_name_nothing_is_left_and_the_next_one_is_told_to_nobody(telling, receiver) -> None:
+def test_a_purged_name_leaves_nothing_and_its_next_owner_has_no_webhook_of_it(telling, receiver) -> None:
     people = telling.client(timeout=30.0)
     lived(telling, people, receiver)
     before = holding(telling)
@@ -117,7 +117,7 @@ def test_of_a_purged_name_nothing_is_left_and_the_next_one_is_told_to_nobody(tel
     assert telling.db.deliveries.count_documents({"user": MARK}) == 1
 
 
-def test_a_webhook_for_the_next_one_of_a_name_stays(telling: World, receiver: Receiver) -> None:
+def test_a_webhook_of_the_names_next_owner_stays(telling: World, receiver: Receiver) -> None:
     """Whatever is asked again with the moment of the first call is about what was there by then."""
     people = telling.client(timeout=30.0)
     hook(people, receiver, "old", user=MARK)

@@ -222,7 +222,7 @@ def test_every_other_call_is_refused(host: SecureHost, role: str) -> None:
 
 
 @pytest.mark.parametrize("role", ["executor", "mongodb"])
-def test_who_begins_calls_and_asks_nothing_holds_up_nobody(host: SecureHost, role: str) -> None:
+def test_calls_without_a_request_hold_up_nobody(host: SecureHost, role: str) -> None:
     """Each open call of gRPC would have a thread, and one certificate all of them; then the check would kill etcd."""
     never = threading.Event()
 
@@ -262,7 +262,7 @@ def test_a_field_twice_is_read_by_etcd_as_it_was_checked(host: SecureHost) -> No
         assert entry.value != "evil"
 
 
-def test_without_a_certificate_of_the_authority_nobody_is_heard(host: SecureHost, tmp_path: Path) -> None:
+def test_callers_without_a_certificate_of_the_authority_are_refused(host: SecureHost, tmp_path: Path) -> None:
     authority = Authority(tmp_path / "pki")
     own = host.authority.tls("judicator")
     forged = authority.tls("judicator").model_copy(update={"ca": own.ca})
@@ -361,7 +361,7 @@ def test_a_cluster_of_three_with_certificates_forms_and_goes_on_without_one(tmp_
 
 
 @pytest.mark.parametrize("victim", ["the server", "the daemon"])
-def test_a_socket_that_a_kill_has_left_is_in_nobodys_way(tmp_path: Path, victim: str) -> None:
+def test_a_stale_socket_stops_no_start(tmp_path: Path, victim: str) -> None:
     with secure_hosts(tmp_path, 1) as (m1,):
         m1.configure("initialise", [m1]).start().says("m1 serves at")
         if victim == "the server":

@@ -148,7 +148,7 @@ def test_files_are_listed_in_the_same_order(boxes):
     assert [line.split()[0] for line in before.splitlines()] == [line.split()[0] for line in after.splitlines()]
 
 
-def test_what_cannot_be_copied_is_not_shared(boxes):
+def test_a_box_with_a_socket_is_not_shared(boxes):
     assert copied(boxes, [["socket", "s", "", 0o644, TIME]])[1] is None
 
 

@@ -264,7 +264,7 @@ def test_one_file_is_the_answer_to_the_one_secret_test(pipeline, problem):
     assert judge(pipeline, data, {"source": "eleven", "language": "python3"}).verdict is Verdict.WA
 
 
-def test_nothing_of_what_was_handed_in_is_run(pipeline, problem):
+def test_submitted_answers_are_not_run(pipeline, problem):
     data = problem.data(problem.test("secret/1", "10", "ten"), type=[ProblemType.SUBMIT_ANSWER])
     completed = judge(pipeline, data, {"source": "#!/bin/sh\necho ten\n", "language": "python3", "filename": "1.out"})
     assert completed.verdict is Verdict.WA

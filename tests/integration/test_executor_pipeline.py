@@ -1,4 +1,4 @@
-"""The pipeline in the real sandbox: every verdict, in the languages that are always tested, and the plain command."""
+"""The pipeline in the real sandbox: every verdict, and the plain command; test_languages.py has every language."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ import socket
 
 import pytest
 
-from judge.executor.channel import Data, Job
+from judge.executor.channel import Data
 from judge.executor.slot import truncation
 from judge.executor.slot.cases import cases
 from judge.executor.slot.pipeline import Pipeline
 from judge.languages import handed
-from judge.languages.table import detect, load_table
-from judge.model.messages import Assignment, Limits, LimitsOverride, Status, Submission, Test, Verdict
+from judge.languages.table import load_table
+from judge.model.messages import Limits, LimitsOverride, Status, Test, Verdict
 from judge.model.problem import ProblemManifest, ProblemTest
+from tests.support.packages import own as job
 from tests.support.sandbox import FULL_SANDBOX, MIB
 
 pytestmark = FULL_SANDBOX
@@ -23,7 +24,6 @@ pytestmark = FULL_SANDBOX
 TABLE = load_table()
 SUM = [Test(name=str(n), input=f"{n} {n + 1}\n", answer=f"{2 * n + 1}\n") for n in range(1, 4)]
 C_SUM = '#include <stdio.h>\nint main(void){long a,b;if(scanf("%ld%ld",&a,&b)!=2)return 1;printf("%ld\\n",a+b);}'
-PY_SUM = "a, b = map(int, input().split())\nprint(a + b)\n"
 
 
 @pytest.fixture
@@ -34,11 +34,6 @@ def progress():
 @pytest.fixture
 def pipeline(pool, progress, work):
     return Pipeline(take=pool.take, tell=progress.append, table=TABLE, outputs=work)
-
-
-def job(**submission) -> Job:
-    parsed = Submission.model_validate(submission)
-    return Job(assignment=Assignment(id="1" * 24, attempt=1, claim="c1", submission=parsed), language_version="v1")
 
 
 def judge(pipeline, **submission):
@@ -75,14 +70,7 @@ LIMITS = LimitsOverride(cpu=0.3, wall=6.0, memory=64 * MIB, output=100_000)
             "SV",
             "forbidden system call",
         ),
-        ("python3", PY_SUM, "AC", ""),
-        ("python3", "print(3)\n", "WA", "test 2: "),
-        ("python3", "while True: pass\n", "TLE", "CPU time limit exceeded"),
-        ("python3", "x = []\nwhile True: x.append(bytearray(1 << 20))\n", "MLE", "memory limit exceeded"),
         ("python3", "while True: print('x' * 1000)\n", "OLE", "output limit exceeded"),
-        ("python3", "raise SystemExit(5)\n", "RTE", "exit code 5"),
-        ("python3", "print(\n", "CE", "compilation failed"),
-        ("cpp", "#include <iostream>\nint main(){long a,b;std::cin>>a>>b;std::cout<<a+b<<'\\n';}", "AC", ""),
     ],
 )  # fmt: skip
 def test_verdicts(pipeline, language, source, verdict, words):
@@ -103,21 +91,6 @@ def test_verdicts(pipeline, language, source, verdict, words):
     assert result.failed_test == (None if verdict == "AC" else result.tests[-1].name)
     assert result.cpu == max(test.cpu for test in result.tests)
     assert result.memory == max(test.memory for test in result.tests) > 0
-
-
-@pytest.mark.skipif("java" not in detect({"java": TABLE["java"]}), reason="no Java: apt install default-jdk-headless")
-def test_java(pipeline):
-    source = (
-        "import java.util.*;\npublic class Sum { public static void main(String[] a) {"
-        " Scanner s = new Scanner(System.in); System.out.println(s.nextLong() + s.nextLong()); } }"
-    )
-    patient = LimitsOverride(cpu=30, wall=90)  # a virtual machine's start on a busy machine
-    assert judge(pipeline, language="java", source=source, tests=SUM, limits=patient).verdict is Verdict.AC
-    hungry = "class A { public static void main(String[] a) { var x = new java.util.ArrayList<int[]>();"
-    hungry += " for (;;) x.add(new int[1 << 20]); } }"
-    patient.memory = 64 * MIB
-    completed = judge(pipeline, language="java", source=hungry, tests=SUM[:1], limits=patient)
-    assert completed.verdict is Verdict.MLE, completed.result
 
 
 def test_per_test_facts(pipeline):
@@ -171,15 +144,8 @@ def test_plain_command_failures(pipeline, fields, verdict):
 
 def test_compile_limits(pipeline, monkeypatch):
     monkeypatch.setattr("judge.executor.slot.builds.COMPILE_LIMITS", Limits(cpu=0.3, wall=2.0, memory=64 * MIB))
-    for source, words in (
-        ('#include "/dev/zero"\n', "limit exceeded"),
-        ('#include "/dev/random"\n', "limit exceeded"),
-        ("#define A(x) x x x x\n#define B(x) A(A(A(A(x))))\nB(B(B(B(B(int a;)))))", "limit exceeded"),
-    ):
-        completed = judge(pipeline, language="c", source=source, tests=SUM)
-        assert completed.verdict is Verdict.CE, completed.result
-        assert words in completed.result.reason
     completed = judge(pipeline, command="true", compile="sleep 60")
+    assert completed.verdict is Verdict.CE
     assert "wall time limit exceeded" in completed.result.reason
 
 
@@ -199,7 +165,7 @@ def test_big_and_binary_outputs_go_into_a_file(pipeline, work):
         assert (work / "c1.out").read_bytes() == expected
 
 
-def test_what_the_last_run_leaves_is_kept_where_it_is_asked_for(pipeline):
+def test_files_of_the_last_run_are_kept_on_request(pipeline):
     source = "import os\nn = input()\nos.mkdir('d')\nopen('d/' + n, 'w').write(n)\nos.symlink('/etc/passwd', 'l')"
     tests = [Test(name=n, input=n) for n in ("1", "2")]
     for options, expected in (({"outputs": True}, {"d/2": b"2"}), ({}, None)):

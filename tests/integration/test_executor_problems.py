@@ -71,7 +71,7 @@ def test_example_packages_are_judged_as_their_authors_meant(pipeline, work, name
             assert len(lazy.result.tests) <= len(completed.result.tests)
 
 
-def test_what_a_validator_is_given_and_says(pipeline, work):
+def test_a_validator_gets_files_and_arguments_and_leaves_messages(pipeline, work):
     validator = (
         "import sys, os\n"
         "team = sys.stdin.read()\n"
@@ -200,7 +200,7 @@ def test_interaction(pipeline, work, validator, source, verdict, words):
     assert completed.result.tests[-1].verdict == verdict
 
 
-def test_both_sides_are_heard(pipeline, work):
+def test_both_sides_of_an_interaction_exchange_lines(pipeline, work):
     source = "assert input() == 'hello'\nprint('one', flush=True)\n"
     completed = judge(pipeline, package_data(work, ASK, yaml=INTERACTIVE), source)
     assert completed.verdict is Verdict.WA
@@ -254,7 +254,7 @@ def test_a_host_with_less_memory(pool, work):
 
 
 @pytest.mark.parametrize(("mib", "verdict"), [(96, Verdict.AC), (192, Verdict.JE)])
-def test_who_talks_to_each_other_shares_the_slots_memory(pool, work, mib, verdict):
+def test_both_sides_of_an_interaction_share_the_slots_memory(pool, work, mib, verdict):
     """128 MiB for the submission leave as much of the slot's 256 MiB to its validator."""
     pipeline = Pipeline(take=pool.take, tell=lambda _: None, table=TABLE, outputs=work, memory=256 * 1024**2)
     validator = f"import sys\nheld = bytearray({mib} << 20)\nsys.exit(42)\n"

@@ -13,10 +13,11 @@ import pytest
 
 from judge.common import clock
 from judge.executor import slots as slots_module
-from judge.executor.channel import Broken, Finished, Job, Progress, Ready, Settings
+from judge.executor.channel import Broken, Finished, Progress, Ready, Settings
 from judge.executor.slot_state import RESTART_MIN, SlotState, SlotStatus
 from judge.executor.slots import Event, Slots
-from judge.model.messages import Assignment, Submission, Verdict
+from judge.model.messages import Verdict
+from tests.support.packages import own as job
 from tests.support.sandbox import FULL_SANDBOX
 from tests.support.servers import wait_for
 
@@ -27,11 +28,6 @@ def settings(work, **fields) -> Settings:
     core = max(os.sched_getaffinity(0))
     defaults = {"index": 0, "core": core, "executor": f"test-{os.getpid()}", "outputs": work, "cgroup": "judge"}
     return Settings.model_validate({**defaults, **fields})
-
-
-def job(claim: str = "c1", **submission) -> Job:
-    parsed = Submission.model_validate(submission)
-    return Job(assignment=Assignment(id="1" * 24, attempt=1, claim=claim, submission=parsed))
 
 
 @pytest.fixture
@@ -97,7 +93,7 @@ def test_cancel(slots):
     # A cancellation that comes too late is ignored.
     slot.status = SlotStatus(SlotState.BUSY, claim="c1")
     slot.cancel("c1", clock.monotonic())
-    slot.give(job("c2", command="echo next"), clock.monotonic())
+    slot.give(job(claim="c2", command="echo next"), clock.monotonic())
     assert until(slots, Finished).completed.result.stdout == "next\n"
 
 

@@ -138,7 +138,7 @@ def turn(executor: Executor, log: Log) -> None:
 
 
 @pytest.mark.parametrize(("judicators", "crowds"), [(1, 0), (1, 3), (2, 2)])
-def test_nobody_sees_more_of_another_user_than_the_own_place_in_line(world, judicators, crowds) -> None:
+def test_no_task_waits_for_more_of_another_user_than_its_place_in_line(world, judicators, crowds) -> None:
     """Two executors with two slots each; six people with one task at a time, one with three, and the crowds."""
     for number in range(judicators):
         world.judicator(

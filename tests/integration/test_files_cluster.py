@@ -158,7 +158,7 @@ def test_bytes_that_are_no_utf8(cluster: Cluster, work: Path) -> None:
         (["a.c", "-"], "standard input is a program of its own"),
     ],
 )
-def test_what_cannot_be_handed_in_is_one_sentence(cluster, work, arguments, sentence) -> None:
+def test_bad_sources_are_refused_with_one_sentence(cluster, work, arguments, sentence) -> None:
     for name in ("a.c", "a2.c", "b.py"):
         (work / name).write_text("int main(void) { return 0; }\n")
     (work / "bomb.zip").write_bytes(archive({"a.c": bytes(9 * 1024**2)}))
@@ -249,7 +249,7 @@ def test_files_are_shown_and_downloaded(cluster: Cluster, http: httpx.Client) ->
     assert listed["submission"]["files"] == [] and listed["submission"]["source"] is None
 
 
-def test_nobody_elses_source(cluster: Cluster, http: httpx.Client, folder: Path) -> None:
+def test_the_source_of_another_user_is_hidden(cluster: Cluster, http: httpx.Client, folder: Path) -> None:
     task = handed_in(cluster, "-p", "sum", str(folder))
     for path in ("", "/source", "/source?file=main.cpp"):
         assert http.get(f"/submissions/{task['id']}{path}").status_code == 404
@@ -278,7 +278,7 @@ def test_what_the_api_refuses(http: httpx.Client) -> None:
     assert answer.status_code == 400 and "no ZIP archive" in answer.json()["error"]
 
 
-def test_what_is_stored_counts(http: httpx.Client) -> None:
+def test_files_count_as_stored_bytes(http: httpx.Client) -> None:
     before = http.get("/whoami").json()["stored_bytes"]
     files = {"main.py": b"print(42)\n", "data.txt": os.urandom(50_000).hex().encode()}
     judged(http, http.post("/submissions", json={"language": "python3", "files": as_json(files)}))

@@ -141,7 +141,7 @@ def test_asking_for_a_blob_gives_it_its_whole_grace_again(world: World, running:
     assert people.has_blob(sha)
 
 
-def test_what_a_trial_was_judged_against_stays_as_long_as_it(world, people, executor) -> None:
+def test_the_content_of_a_trial_stays_as_long_as_the_trial(world, people, executor) -> None:
     running = world.judicator(retention_days=30)
     problem = manifest(people, tests=2)
     sha = upload(people, problem).manifest
@@ -393,7 +393,7 @@ def test_a_manifest_that_is_imported_again_meanwhile_stays(world: World, running
 
 
 @pytest.mark.parametrize("use", ["asked for", "uploaded again", "put again by a submission"])
-def test_a_blob_that_somebody_wants_meanwhile_stays(world, use, running, people) -> None:
+def test_a_blob_that_is_used_during_a_pass_stays(world, use, running, people) -> None:
     text = "x" * 300_000
     sha = people.put_blob(text.encode())
     once(running)
@@ -415,7 +415,7 @@ def test_a_blob_that_somebody_wants_meanwhile_stays(world, use, running, people)
     assert files_are_complete(world)
 
 
-def test_whoever_comes_after_the_removal_is_told_that_it_is_not_there(world, running, people) -> None:
+def test_after_its_removal_a_blob_is_missing(world, running, people) -> None:
     sha = people.put_blob(b"x")
     problem = manifest(people, tests=2)
     request = upload(people, problem)

@@ -188,7 +188,7 @@ def test_bad_requests_get_one_sentence(world, path, body, status, code, words) -
     assert "\n" not in error["error"]
 
 
-def test_what_is_unforeseen_says_nothing_but_a_trace(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_internal_error_shows_only_a_trace_id(world: World, caplog: pytest.LogCaptureFixture) -> None:
     async def broken(_: object) -> m.Message:
         raise RuntimeError("secret")
 
@@ -450,7 +450,7 @@ def test_a_stop_lets_go_of_those_who_wait(world: World) -> None:
     assert time.monotonic() - started < 15
 
 
-def test_answers_that_are_none(world: World) -> None:
+def test_malformed_answers_are_errors(world: World) -> None:
     with pytest.raises(JudgeError, match="no Pong"):
         client_of(world, serve_raw(world, http_answer(b'{"who": 1}'))).call("ping", m.Empty(), m.Pong)
     with pytest.raises(JudgeError, match="HTTP 418 without a reason"):

@@ -168,7 +168,7 @@ def test_a_kept_connection_that_breaks_at_a_call_is_made_again(odd: Odd, client:
         b"HTTP/1.1 200 OK\r\nX: " + b"a" * 150_000,
     ],
 )
-def test_what_is_no_answer_is_no_judicator(odd: Odd, client: RpcClient, answer: bytes) -> None:
+def test_a_malformed_answer_counts_as_no_judicator(odd: Odd, client: RpcClient, answer: bytes) -> None:
     odd.answer = say(answer, keep_open=False)
     with pytest.raises(UnavailableError, match="no judicator answered 'ping'"):
         ping(client, timeout=0.5)

@@ -1,4 +1,4 @@
-"""What a submitted program cannot see, reach, change or leave behind."""
+"""What a submitted program cannot see, reach, change or leave behind, beside what the programs of tests/hostile try."""
 
 from __future__ import annotations
 
@@ -22,11 +22,9 @@ from judge.model.messages import Limits
 from judge.sandbox import Command, Killed, Sandbox
 from tests.support.sandbox import (
     MIB,
-    fork_cost,
     helpers,
     kill_and_wait,
     need_sandbox,
-    no_32_bit_calls,
     pool,
     program,
     run_c,
@@ -47,12 +45,6 @@ def sandbox() -> Iterator[Sandbox]:
 
 def python(code: str, **options: bool) -> Command:
     return Command(["/usr/bin/python3", "-I", "-c", code], Limits(cpu=20), **options)
-
-
-def test_only_three_descriptors(sandbox):
-    listing = "import os; print(sorted(os.listdir('/proc/self/fd')))"
-    out = text(sandbox.run(python(listing)))
-    assert out == "['0', '1', '2', '3']\n"  # 3 is the listing itself
 
 
 def test_no_identity_no_capability_no_way_up(sandbox):
@@ -101,25 +93,6 @@ def test_process_1_can_be_neither_seen_nor_touched(sandbox):
     out = text(shell(sandbox, script))
     assert out.count("No such file") >= 5 and "Operation not permitted" in out
     assert text(shell(sandbox, "echo alive")) == "alive\n"
-
-
-def test_kill_minus_one_reaches_only_the_run(sandbox):
-    with shell(sandbox, "trap : TERM; sleep 9 & sleep 0.1; kill -TERM -1; wait; echo here") as outcome:
-        assert outcome.read_stdout() == b"here\n"
-    with run_c(sandbox, "#include <signal.h>\nint main(){kill(-1,9);kill(getppid(),9);return 5;}") as outcome:
-        assert outcome.exit_code == 5
-
-
-@pytest.mark.parametrize(
-    "path",
-    ["/", "/usr", "/usr/bin", "/etc", "/dev", "/box", "/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger",
-     "/proc/self/oom_score_adj_", "/dev/pts", "/bin/sh", "/proc/1/oom_score_adj"],
-)  # fmt: skip
-def test_nothing_outside_of_scratch_is_writable(sandbox, path):
-    script = f"if [ -d {path} ]; then echo x > {path}/judge-test; else echo x > {path}; fi; [ $? != 0 ] && echo refused"
-    out = text(shell(sandbox, script))
-    assert "refused" in out, out
-    assert not Path("/usr/judge-test").exists()
 
 
 def test_scratch_is_fresh_for_every_run(sandbox):
@@ -200,43 +173,6 @@ int main(void) {
 }
 """
     assert [text(run_c(sandbox, source)) for _ in range(2)] == ["0 0 0\n"] * 2
-
-
-IPC = """
-#include <errno.h>
-#include <fcntl.h>
-#include <mqueue.h>
-#include <stdio.h>
-#include <sys/ipc.h>
-#include <sys/msg.h>
-#include <sys/sem.h>
-#include <sys/shm.h>
-int main(int argc, char **argv) {
-    int flags = argc > 1 ? IPC_CREAT | 0666 : 0;
-    printf("%d %d %d", shmget(77, 4096, flags) >= 0, msgget(77, flags) >= 0, semget(77, 1, flags) >= 0);
-    if (mq_open("/judge", O_CREAT | O_RDWR, 0666, NULL) >= 0 || errno != ENOSYS) printf(" and a POSIX queue");
-}
-"""
-
-
-def test_system_v_ipc_does_not_outlive_a_run_and_posix_queues_are_not_there(sandbox):
-    limits = Limits(cpu=20)
-    sandbox.put("run", program(IPC, "-lrt"), 0o755)
-    assert text(sandbox.run(Command(["/box/run", "make"], limits))) == "1 1 1"
-    assert text(sandbox.run(Command(["/box/run"], limits))) == "0 0 0"
-
-
-def test_no_network(sandbox):
-    code = """
-import socket
-for family in range(46):
-    for kind in (1, 2, 3, 5, 1 << 20 | 1):
-        for make in (socket.socket, socket.socketpair):
-            try: make(family, kind); print('OPENED', family)
-            except OSError as e: print(family, e.errno) if e.errno != 97 and family != 1 else None
-"""
-    out = text(sandbox.run(python(code)))
-    assert set(out.splitlines()) == {"OPENED 1"}
 
 
 # Every kind of socket that a run can make, each left in another state.
@@ -379,16 +315,6 @@ def _socket_in(pid: int) -> Iterator[None]:
             yield
 
 
-def test_abstract_sockets_of_the_host_are_out_of_reach(sandbox):
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind("\0judge-test-abstract")
-    listener.listen()
-    code = "import socket; s=socket.socket(1); s.connect('\\0judge-test-abstract')"
-    with listener:
-        out = text(sandbox.run(python(code)))
-    assert "ConnectionRefusedError" in out
-
-
 CALL = """
 #include <errno.h>
 #include <stdio.h>
@@ -469,28 +395,8 @@ int main() {
         assert Killed.FORBIDDEN in outcome.killed
 
 
-def test_32_bit_calls_are_forbidden(sandbox):
-    if no_32_bit_calls():
-        pytest.skip(no_32_bit_calls())
-    with run_c(sandbox, 'int main(){int r; __asm__ volatile("int $0x80":"=a"(r):"a"(20)); return 0;}') as outcome:
-        assert Killed.FORBIDDEN in outcome.killed
-
-
 def test_pinned_to_one_core(sandbox):
     assert text(shell(sandbox, "nproc")) == "1\n"
-
-
-def test_deep_directories_and_odd_names_go_away(sandbox):
-    code = """
-import os
-for i in range(12000):
-    os.mkdir('d'); os.chdir('d')
-os.chdir('/scratch')
-open('n' * 255, 'w'); open('a\\nb', 'w'); os.mkfifo('pipe'); os.mkdir('closed', 0)
-"""
-    with sandbox.run(python(code)) as outcome:
-        assert outcome.exit_code == 0, outcome.read_stderr()
-    assert text(shell(sandbox, "ls -A /scratch")) == ""
 
 
 def test_links_and_special_files_in_box_are_never_followed(sandbox):
@@ -567,24 +473,6 @@ def test_read_only_runs_cannot_change_what_was_compiled(sandbox):
         shell(sandbox, "echo v2 > /box/keep; rm -f /box/keep; chmod 777 /box; mv /box/keep /box/k2; cat /box/keep")
     )
     assert out.count("Read-only file system") == 4 and out.startswith("v1")
-
-
-def test_threads_cannot_outrun_a_run(sandbox):
-    source = """
-#include <pthread.h>
-#include <stdio.h>
-#include <unistd.h>
-static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
-static void *spin(void *x) { pthread_mutex_lock(&gate); pthread_mutex_unlock(&gate); for (;;); }
-int main() {
-    int n = 0; pthread_t t; pthread_mutex_lock(&gate);
-    for (; n < 5000; n++) if (pthread_create(&t, 0, spin, 0)) break;
-    printf("%d", n); fflush(stdout); pthread_mutex_unlock(&gate); pause();
-}
-"""
-    sandbox.put("run", program(source, "-lpthread"), 0o755)
-    with sandbox.run(Command(["/box/run"], Limits(cpu=0.2 + 200 * fork_cost(), wall=60, processes=32))) as outcome:
-        assert Killed.CPU in outcome.killed and outcome.read_stdout() == b"31"
 
 
 def test_environment_is_what_was_given(sandbox):

@@ -1,4 +1,4 @@
-"""Every limit from both sides, and the account of what was used."""
+"""What limits end, how soon, and the account of what was used; test_limits_truth.py has each from both sides."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from judge.common.errors import UsageError
-from judge.executor.verdict import run_verdict
-from judge.model.messages import Limits, Verdict
+from judge.model.messages import Limits
 from judge.sandbox import Command, Killed, Sandbox
 from tests.support.sandbox import MIB, need_sandbox, pool, run_c, shell, slowness, text
 
@@ -63,11 +62,6 @@ def test_cpu_limit_ends_a_run_within_20_ms(sandbox, children):
             assert limit < outcome.cpu <= limit + 0.02 + 5 * slowness()
 
 
-def test_just_below_the_cpu_limit_is_fine(sandbox):
-    with run_c(sandbox, BURN, Limits(cpu=0.25), "0.22", "0", "1") as outcome:
-        assert not outcome.killed and outcome.cpu < 0.25
-
-
 def test_wall_limit_ends_a_sleeper_within_50_ms(sandbox):
     late = []
     for _ in range(3):  # a machine busy with other suites may be late once
@@ -76,17 +70,6 @@ def test_wall_limit_ends_a_sleeper_within_50_ms(sandbox):
             assert outcome.wall >= 0.3 and outcome.cpu < 0.2 + 10 * slowness()
             late.append(outcome.wall - 0.3)
     assert min(late) <= 0.05 + 5 * slowness(), late
-
-
-@pytest.mark.parametrize("stop", ["kill -STOP $$", "trap '' TERM INT HUP XCPU ALRM; kill -STOP 0; sleep 9"])
-def test_a_stopped_program_meets_the_wall_limit(sandbox, stop):
-    with shell(sandbox, stop, Limits(cpu=1, wall=0.2)) as outcome:
-        assert Killed.WALL in outcome.killed
-
-
-def test_wall_below_the_limit_is_fine(sandbox):
-    with shell(sandbox, "sleep 0.2", Limits(cpu=1, wall=0.4 + 50 * slowness())) as outcome:
-        assert not outcome.killed and 0.2 <= outcome.wall < 0.3 + 25 * slowness()
 
 
 MEMORY = """
@@ -132,14 +115,6 @@ int main(int argc, char **argv) {
 WAYS = ["heap", "static", "shared", "work", "tmp", "shm", "memfd", "stack", "children"]
 
 
-@pytest.mark.parametrize("kind", WAYS)
-def test_memory_over_the_limit_is_mle_wherever_it_is(sandbox, kind):
-    limits = Limits(cpu=60, memory=48 * MIB, output=256 * MIB)
-    with run_c(sandbox, MEMORY, limits, kind, str(52 * MIB)) as outcome:
-        assert Killed.MEMORY in outcome.killed, outcome
-        assert outcome.memory >= 47 * MIB and outcome.read_stdout() == b""
-
-
 @pytest.mark.parametrize("kibibytes", range(64, 209, 24))
 def test_no_room_to_start_is_mle_and_the_next_run_starts(kibibytes):
     """The kernel may kill the agent's own process in the group, too, at any moment until it waits for the next run."""
@@ -168,13 +143,6 @@ def test_a_small_program_after_a_big_one_is_counted_for_itself(sandbox):
         assert outcome.memory < 2 * MIB
 
 
-def test_the_shell_goes_on_after_the_kill_of_its_child_but_the_verdict_is_mle(sandbox):
-    script = f"/box/run heap {200 * MIB}; sleep 50; echo went on"
-    run_c(sandbox, MEMORY, Limits(cpu=60), "none", "0").close()
-    with shell(sandbox, script, Limits(cpu=60, wall=60, memory=64 * MIB)) as outcome:
-        assert Killed.MEMORY in outcome.killed and outcome.wall < 2 + 1000 * slowness()
-
-
 def test_what_the_compiler_left_in_box_is_not_the_programs_memory(sandbox):
     big = "dd if=/dev/zero of=/box/big bs=1M count=64"
     with shell(sandbox, big, Limits(cpu=60, memory=128 * MIB, output=128 * MIB), writable=True) as outcome:
@@ -186,44 +154,11 @@ def test_what_the_compiler_left_in_box_is_not_the_programs_memory(sandbox):
         assert outcome.exit_code == 0, outcome.read_stderr()
 
 
-@pytest.mark.parametrize("stream", [1, 2])
-@pytest.mark.parametrize("ignore", ["", "trap '' XFSZ; "])
-def test_output_over_the_limit_is_ole_and_cut(sandbox, stream, ignore):
-    with shell(sandbox, f"{ignore}head -c 65537 /dev/zero >&{stream}", Limits(cpu=20, output=65536)) as outcome:
-        assert Killed.OUTPUT in outcome.killed
-        data = outcome.read_stdout() if stream == 1 else outcome.read_stderr()
-        assert data == bytes(65536)
-
-
 def test_a_flood_that_ignores_the_signal_is_ended(sandbox):
     script = "trap '' XFSZ; while :; do echo xxxxxxxxxxxxxxx; done 2>/dev/null"
     with shell(sandbox, script, Limits(cpu=0.5, wall=4, output=4096)) as outcome:
         assert outcome.killed & {Killed.OUTPUT, Killed.CPU} and outcome.read_stdout(4) == b"xxxx"
         assert os.fstat(outcome.stdout).st_size == 4096
-
-
-def test_a_big_file_is_ole(sandbox):
-    with shell(sandbox, "exec dd if=/dev/zero of=/scratch/f bs=1M count=1 seek=4000", Limits(cpu=60)) as outcome:
-        assert run_verdict(outcome, Limits(cpu=60), None).verdict is Verdict.OLE and outcome.signal == 25
-
-
-COUNT = """
-#include <stdio.h>
-#include <unistd.h>
-int main() {
-    int n = 0;
-    for (int i = 0; i < 20; i++) { int p = fork(); if (p == 0) { pause(); } n += p > 0; }
-    printf("%d", n);
-    return 0;
-}
-"""
-
-
-def test_process_limit_is_exact(sandbox):
-    for limit in (1, 5, 12):
-        with run_c(sandbox, COUNT, Limits(cpu=60, processes=limit)) as outcome:
-            assert outcome.read_stdout() == str(limit - 1).encode() and not outcome.killed
-            assert outcome.processes >= limit
 
 
 def test_open_files_limit_and_core_size(sandbox):
@@ -308,12 +243,6 @@ def test_fewer_open_files_than_process_1_has_are_a_limit_of_the_program_only(san
             assert pipe.read() == b"here\n", outcome
 
 
-def test_inode_limit(sandbox):
-    script = "python3 -c 'for i in range(40000): open(str(i), \"w\")'"
-    with shell(sandbox, script, Limits(cpu=60)) as outcome:
-        assert b"No space left" in outcome.read_stderr()
-
-
 FORK_BOMB = "#include <unistd.h>\nint main() { for (;;) fork(); }"
 
 
@@ -323,35 +252,12 @@ def test_fork_bomb_is_stopped_and_gone(sandbox, processes, overshoot):
     for _ in range(3):  # a machine busy with other suites may be late once
         began = time.monotonic()
         with run_c(sandbox, FORK_BOMB, Limits(cpu=0.3, wall=60, processes=processes)) as outcome:
-            assert Killed.CPU in outcome.killed
+            assert Killed.CPU in outcome.killed and outcome.processes >= processes
             over.append(outcome.cpu - 0.3)
         assert time.monotonic() - began < 8 + 5000 * slowness()
     assert min(over) <= overshoot + processes * slowness(), over
     with shell(sandbox, "ls /proc | grep -c '^[0-9]'") as outcome:
         assert int(outcome.read_stdout()) <= 3
-
-
-DAEMON = """
-#include <signal.h>
-#include <stdio.h>
-#include <unistd.h>
-int main() {
-    for (int s = 1; s < 65; s++) signal(s, SIG_IGN);
-    if (fork() == 0) { setsid(); if (fork() == 0) { setsid(); for (;;) { write(1, "x", 1); usleep(1000); } } _exit(0); }
-    usleep(20000);
-    puts("parent ends");
-    return 0;
-}
-"""
-
-
-def test_double_forked_daemons_die_with_the_run(sandbox):
-    with run_c(sandbox, DAEMON) as outcome:
-        size = os.fstat(outcome.stdout).st_size
-        assert outcome.exit_code == 0 and b"parent ends" in outcome.read_stdout()
-        with shell(sandbox, "sleep 0.05; ls /proc | grep -c '^[0-9]'") as later:
-            assert int(later.read_stdout()) <= 4
-        assert os.fstat(outcome.stdout).st_size == size
 
 
 def test_cancelling_ends_a_run_at_once(sandbox):

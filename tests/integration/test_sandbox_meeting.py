@@ -62,7 +62,7 @@ def test_two_programs_talk_by_names(boxes):
 
 
 @pytest.mark.parametrize("hold", [False, True])
-def test_who_never_opens_is_stood_in_for_when_it_has_ended(boxes, hold):
+def test_a_pipe_that_was_never_opened_ends_with_its_program(boxes, hold):
     begin = time.monotonic()
     outcomes = meet(boxes, [sh("exit 3"), sh('sleep 0.1; cat "$1"; echo end', ONE)], [Link(0, 1, held=hold)])
     assert [outcome.exit_code for outcome in outcomes] == [3, 0]
@@ -70,7 +70,7 @@ def test_who_never_opens_is_stood_in_for_when_it_has_ended(boxes, hold):
     assert time.monotonic() < begin + 2
 
 
-def test_writing_to_who_has_ended_is_thrown_away(boxes):
+def test_output_to_an_ended_program_is_discarded(boxes):
     outcomes = meet(boxes, [sh('head -c 300000 /dev/zero > "$1"; echo $?', ONE), sh("exit 0")], [Link(0, 1)])
     assert [closed(outcome) for outcome in outcomes] == [b"0\n", b""]
 
@@ -141,7 +141,7 @@ def test_cancelling_ends_all(boxes):
     os.close(writing)
 
 
-def test_nobody_has_more_than_its_own_ends(boxes):
+def test_a_program_has_only_its_own_ends_of_pipes(boxes):
     """The third program has one pipe to the first; of the pipe between the others it finds nothing."""
     script = (
         "ls -l /proc/self/fd > list; grep -c judge-pipe list; "

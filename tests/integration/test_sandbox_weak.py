@@ -12,7 +12,7 @@ import pytest
 
 from judge.common.errors import SandboxError
 from judge.model.messages import Limits
-from judge.sandbox import Command, Killed, Sandbox, SandboxPool, available, drivers
+from judge.sandbox import Killed, Sandbox, SandboxPool, available, drivers
 from tests.support.sandbox import MIB, cgroups, need_sandbox, pool, run_c, shell, text
 
 pytestmark = pytest.mark.root
@@ -115,8 +115,3 @@ def test_a_user_without_privileges(work):
     assert result.stdout.startswith("42\n") and "CapEff:\t0000000000000000" in result.stdout
     assert "CapBnd:\t0000000000000000" in result.stdout and "/proc/1/environ: No such file" in result.stdout
     assert result.stdout.count("Read-only file system") == 2 and "b'/scratch:\\n\\n/tmp:\\n'" in result.stdout
-
-
-def test_python(sandbox):
-    with sandbox.run(Command(["/usr/bin/python3", "-I", "-c", "print(6*7)"], Limits(cpu=5))) as outcome:
-        assert outcome.read_stdout() == b"42\n"

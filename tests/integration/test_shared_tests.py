@@ -17,7 +17,7 @@ from judge.executor.channel import Finished, Helped, Job, Progress
 from judge.executor.slot.run_lock import BURST
 from judge.executor.slot_state import SlotState
 from judge.executor.slots import Slot
-from judge.model.messages import Assignment, LimitsOverride, Result, Submission, Test, Verdict
+from judge.model.messages import LimitsOverride, Result, Test, Verdict
 from tests.support import packages
 from tests.support.executors import HEAR, TwoSlots
 from tests.support.sandbox import FULL_SANDBOX
@@ -49,8 +49,7 @@ def echo(tests: list[tuple[int, int, int]], mode: str = "lazy", **fields: Any) -
         Test(name=f"{index:02d}", input=f"{says} {ms}\n", answer=f"{right}\n")
         for index, (says, right, ms) in enumerate(tests)
     ]
-    submission = Submission(language="c", source=ECHO, tests=cases, limits=PATIENT, mode=mode, **fields)
-    return Job(assignment=Assignment(id="1" * 24, attempt=1, claim="c1", submission=submission), language_version="v")
+    return packages.own(language="c", source=ECHO, tests=cases, limits=PATIENT, mode=mode, **fields)
 
 
 def account(result: Result) -> dict[str, Any]:
@@ -140,14 +139,10 @@ def test_a_helper_that_is_called_back_comes_at_once(executor):
     executor.helper.recall(clock.monotonic())
     assert executor.next_event(Helped).recalled
     assert executor.helper.state is SlotState.IDLE
-    executor.helper.give(echo([(1, 1, 0)]).model_copy(update={"assignment": _second_assignment()}), clock.monotonic())
+    executor.helper.give(packages.own(claim="c2", command="true"), clock.monotonic())
     assert executor.next_event(Finished).claim == "c2"
     executor.coordinator.cancel("c1", clock.monotonic())
     assert executor.next_event(Finished).completed is None
-
-
-def _second_assignment() -> Assignment:
-    return Assignment(id="2" * 24, attempt=1, claim="c2", submission=Submission(command="true"))
 
 
 def _sleeping(slot: Slot) -> bool:
@@ -172,12 +167,10 @@ BURN = (
 def test_no_name_in_box_is_anybody_elses(executor, name):
     """Whatever a compiler leaves there, every slot finds it."""
     tests = [Test(name=str(number), answer="hi\n") for number in range(6)]
-    submission = Submission(
+    job = packages.own(
         command=f"sleep 0.1; cat /box/{name}", compile=f"echo hi > ./{name}", source="x", tests=tests, limits=PATIENT
     )
-    result = same_by_both(
-        executor, Job(assignment=Assignment(id="1" * 24, attempt=1, claim="c1", submission=submission))
-    )
+    result = same_by_both(executor, job)
     assert [test.verdict for test in result.tests] == [Verdict.AC] * 6
 
 
@@ -211,11 +204,8 @@ def test_the_slot_that_judges_repeats_the_first_tests_that_are_near(executor, wo
 
 def test_the_total_time_is_what_one_slot_would_have_used(executor):
     tests = [Test(name=str(number), input="same", answer="same") for number in range(9)]
-    submission = Submission(command="sleep 1; cat", tests=tests, mode="full", limits=LimitsOverride(wall=60))
-    assignment = Assignment(
-        id="1" * 24, attempt=1, claim="c1", submission=submission, allowance=Allowance(own_seconds=4.5)
-    )
-    result = same_by_both(executor, Job(assignment=assignment))
+    fields = {"command": "sleep 1; cat", "mode": "full", "limits": {"wall": 60}}
+    result = same_by_both(executor, packages.own(tests=tests, allowance=Allowance(own_seconds=4.5), **fields))
     assert [test.verdict for test in result.tests] == [*[Verdict.AC] * 4, Verdict.TLE]
     sentence = (
         "total time exceeded: all runs of this submission together may take 4.5 s (own_seconds); "
@@ -227,12 +217,9 @@ def test_the_total_time_is_what_one_slot_would_have_used(executor):
 def test_one_long_run_of_a_helper_is_ended_where_the_total_time_is(executor):
     """The helper takes test 1, which would go on for a minute, while test 0 holds the coordinator."""
     tests = [Test(name="0", input="1", answer=""), Test(name="1", input="60", answer=""), Test(name="2", answer="")]
-    submission = Submission(command="sleep $(cat)", tests=tests, limits=LimitsOverride(wall=100))
-    assignment = Assignment(
-        id="1" * 24, attempt=1, claim="c1", submission=submission, allowance=Allowance(own_seconds=3)
-    )
+    fields = {"command": "sleep $(cat)", "limits": {"wall": 100}}
     begin = clock.monotonic()
-    result = same_by_both(executor, Job(assignment=assignment))
+    result = same_by_both(executor, packages.own(tests=tests, allowance=Allowance(own_seconds=3), **fields))
     assert [test.verdict for test in result.tests] == [Verdict.AC, Verdict.TLE]
     assert clock.monotonic() - begin < 40
 

@@ -132,7 +132,7 @@ def test_hostile_latex_ends_in_a_note_or_a_harmless_page(api: Api, tmp_path: Pat
             assert "root:" not in page(echo, "en")
 
 
-def test_what_no_executor_has_is_said(api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_pandoc_is_reported(api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(statements, "_CONVERT", "exec /usr/bin/no-such-program")
     with package(tmp_path, {"problem.en.tex": b"x"}) as echo:
         (note,) = statements.convert(api, echo)

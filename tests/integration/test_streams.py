@@ -151,7 +151,7 @@ def test_one_submission_until_its_verdict(address, people, executor):
         assert over.status == 204
 
 
-def test_ones_own_and_all(address, people, executor):
+def test_a_user_hears_of_own_submissions_and_an_admin_of_all(address, people, executor):
     with (
         listening(address, "/events") as ada,
         listening(address, "/events", OTHER) as bob,
@@ -166,7 +166,7 @@ def test_ones_own_and_all(address, people, executor):
             assert {data["submission"] for _, _, data in listener.events} == tasks
 
 
-def test_what_is_not_allowed(address, people):
+def test_forbidden_streams_are_refused(address, people):
     task = people.call("add", source("int main(){}", user="ada"), m.AddReply).task.id
     people.call("cancel", m.TaskRef(id=task), m.Task)
     with httpx.Client(trust_env=False, headers={"Authorization": f"Bearer {OTHER}"}) as bob:
@@ -218,7 +218,7 @@ def opened(address: str) -> socket.socket:
 
 
 @pytest.mark.parametrize("ending", ["an end", "a reset"])
-def test_who_hangs_up_gives_the_place_back(address, people, executor, ending):
+def test_a_closed_stream_frees_its_place(address, people, executor, ending):
     """At once: who tries again and again had used up fifty places in the half minute until that was noticed."""
     for _ in range(2):
         for connection in [opened(address) for _ in range(50)]:
@@ -286,7 +286,7 @@ def root(address):
         yield Root(address, http, stack)
 
 
-def test_who_may_no_longer_listen_hears_no_more(address, settings, root, people, executor):
+def test_a_stream_ends_with_its_permission(address, settings, root, people, executor):
     """Each way in and each end of it: docs/people.md says two seconds."""
     for name in ("off", "off2", "revoked", "bound", "out", "fading", "eve"):
         root.add(name)
@@ -346,7 +346,7 @@ WITHIN = 2.5
 
 
 @pytest.mark.parametrize("event", ["disabled", "revoked", "logged out"])
-def test_who_is_out_is_out_at_every_gateway_within_two_seconds(event, address, elsewhere, root):
+def test_a_lost_login_ends_at_every_gateway_within_two_seconds(event, address, elsewhere, root):
     """By requests, which come all the time, and by open streams, alike."""
     name = root.add(f"out-{event.replace(' ', '-')}")
     token = root.token(name)

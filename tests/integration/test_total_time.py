@@ -12,7 +12,7 @@ from judge.common import clock
 from judge.config.allowance import Allowance
 from judge.executor.channel import Job
 from judge.executor.slot.pipeline import Pipeline
-from judge.model.messages import Assignment, Completed, LimitsOverride, Submission, Test, Verdict
+from judge.model.messages import Completed, LimitsOverride, Test, Verdict
 from tests.support import packages
 from tests.support.sandbox import FULL_SANDBOX
 
@@ -47,8 +47,7 @@ def judge(pipeline: Pipeline) -> Callable[[Job], Completed]:
 
 
 def own(**fields: Any) -> Job:
-    submission = Submission.model_validate({"limits": PATIENT, **fields})
-    return Job(assignment=Assignment(id="1" * 24, attempt=1, claim="c1", submission=submission))
+    return packages.own(**{"limits": PATIENT, **fields})
 
 
 def test_a_single_run(judge):

@@ -14,7 +14,7 @@ from judge.config.allowance import Allowance
 from judge.executor.channel import Finished, Job
 from judge.executor.slot.run_lock import SHARE, RunLock
 from judge.executor.verdict import GRACE
-from judge.model.messages import Assignment, LimitsOverride, Submission, Test, Verdict
+from judge.model.messages import Test, Verdict
 from tests.support import packages
 from tests.support.executors import TwoSlots
 from tests.support.sandbox import FULL_SANDBOX
@@ -111,22 +111,17 @@ def verdicts(executor: TwoSlots) -> list[tuple[Verdict, bool]]:
     return [(test.verdict, test.repeated is not None) for test in result.tests]
 
 
-def test_sleeping_past_ones_own_wall_limit_holds_nobody_up(executor, closed):
-    tests = [Test(name=str(number)) for number in range(2)]
-    submission = Submission(command="sleep 2.1", tests=tests, limits=LimitsOverride(wall=2), mode="full")
-    assert closed(Job(assignment=Assignment(id="1" * 24, attempt=1, claim="c1", submission=submission))) == 0.0
-    assert verdicts(executor) == [(Verdict.TLE, False)] * 2
-
-
-def test_burning_past_ones_own_limits_holds_nobody_up(executor, closed):
-    submission = Submission(
-        language="c",
-        source=SPEND % (520, 0),
-        tests=[Test(name=str(number)) for number in range(3)],
-        limits=LimitsOverride(cpu=0.5),
-        mode="full",
-    )
-    assert closed(Job(assignment=Assignment(id="1" * 24, attempt=1, claim="c1", submission=submission))) == 0.0
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"command": "sleep 2.1", "limits": {"wall": 2}},
+        {"language": "c", "source": SPEND % (520, 0), "limits": {"cpu": 0.5}},
+    ],
+    ids=["sleeping", "burning"],
+)
+def test_going_past_ones_own_limits_holds_nobody_up(executor, closed, fields):
+    tests = [Test(name=str(number)) for number in range(3)]
+    assert closed(packages.own(tests=tests, mode="full", **fields)) == 0.0
     assert verdicts(executor) == [(Verdict.TLE, False)] * 3
 
 

@@ -143,7 +143,7 @@ def test_a_submission_goes_where_the_walk_says(served: tuple[World, Path], tmp_p
         assert (place, event) in calls, f"step {description} is not called where the walk has it"
 
 
-def test_what_is_looked_at_elsewhere_is_a_step() -> None:
+def test_steps_of_other_processes_are_in_the_walk() -> None:
     assert set(ELSEWHERE) | ENDS <= {step.number for step in steps()}
     for reason in ELSEWHERE.values():
         assert (ROOT / reason.rpartition(": ")[2]).is_file()

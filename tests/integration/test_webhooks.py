@@ -80,7 +80,7 @@ def deliveries(people, **conditions):
     return people.call("deliveries", DeliveriesRequest(**conditions), DeliveriesReply).deliveries
 
 
-def test_a_verdict_is_told(people, executor, receiver, hook):
+def test_a_verdict_is_delivered(people, executor, receiver, hook):
     (task,) = judge(people, executor, "WA", user="ada")
     wait_for(receiver.taken, what="a call")
     (call,) = receiver.got
@@ -106,7 +106,7 @@ def test_a_verdict_is_told(people, executor, receiver, hook):
     assert hook.secret not in row().model_dump_json()
 
 
-def test_cancelling_and_rejudging_are_told(people, executor, receiver, hook):
+def test_cancellations_and_rejudgings_are_delivered(people, executor, receiver, hook):
     waiting = people.call("add", source("int x;"), m.AddReply).task.id
     people.call("cancel", m.TaskRef(id=waiting), m.Task)
     (task,) = judge(people, executor, "WA")
@@ -307,7 +307,7 @@ def test_the_api_is_for_admins(shared, tmp_path, receiver):
         assert admin("DELETE", "/webhooks/api").status_code == 404
 
 
-def test_none_is_lost_when_leaders_die(world, receiver):
+def test_no_delivery_is_lost_when_leaders_stop(world, receiver):
     """Leaders stop while submissions end, and every third call is answered by 500: each verdict arrives."""
     judicators = [world.judicator(name, **HOOKS) for name in ("j1", "j2", "j3")]
     wait_for(lambda: any(judicator.judicator.lead.leading for judicator in judicators), what="a leader")
@@ -494,7 +494,7 @@ def test_a_webhook_is_told_of_what_ends_after_it_was_added(shared, people, execu
         assert [call.told["data"]["id"] for call in receiver.got] == [task]
 
 
-def test_what_was_written_for_an_earlier_one_of_its_name_is_not_sent(shared, people, receiver):
+def test_a_delivery_of_an_earlier_webhook_of_the_name_is_not_sent(shared, people, receiver):
     """A delivery may come into the database just after its webhook was removed."""
     then = clock.wall() - datetime.timedelta(minutes=1)
     stale = delivery("again", "again/left", "submission.finished", "{}", then)

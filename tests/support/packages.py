@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from judge.common.errors import PackageError
+from judge.config.allowance import Allowance
 from judge.executor.channel import Data, Job
 from judge.languages.table import Language
 from judge.model.messages import Assignment, Limits, SourceFile, Submission
@@ -122,6 +123,15 @@ def job(data: Data, language: str, source: str, mode: str = "lazy") -> Job:
 
 LIMITS = Limits(cpu=2, memory=256 * 1024**2)
 VALIDATION = Limits(cpu=2, wall=10, memory=256 * 1024**2)
+
+
+def own(*, claim: str = "c1", allowance: Allowance | None = None, **submission: object) -> Job:
+    """What a slot gets of a submission without a problem."""
+    parsed = Submission.model_validate(submission)
+    assignment = Assignment(id="1" * 24, attempt=1, claim=claim, submission=parsed)
+    if allowance is not None:
+        assignment.allowance = allowance
+    return Job(assignment=assignment, language_version="v1")
 
 
 class Problem:
