@@ -15,6 +15,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -186,7 +187,7 @@ TRICKS = {
 }
 
 
-def channel_of(host: SecureHost, role: str) -> AbstractContextManager[object]:
+def channel_of(host: SecureHost, role: str) -> AbstractContextManager[Any]:
     """A channel of gRPC to a host, with a certificate of this role."""
     files = tlsfiles.current(host.authority.tls(role))
     return connect(host_port(host.client), grpc.ssl_channel_credentials(files.ca, files.key, files.cert))

@@ -220,16 +220,15 @@ def test_calls_may_be_repeated(people: RpcClient, executor: Executor) -> None:
     ids = judge(people, executor, "WA", "AC")
     request = RejudgeStart(filter=RejudgeFilter(ids=ids), reason="r", user="root", idempotency_key="k")
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        numbers = set(pool.map(lambda _: people.call("rejudge_start", request, Rejudging).id, range(8)))
-    assert numbers == {1}
+        (number,) = set(pool.map(lambda _: people.call("rejudge_start", request, Rejudging).id, range(8)))
     assert len(people.call("rejudgings", RejudgingsRequest(), RejudgingsReply).rejudgings) == 1
     with pytest.raises(ConflictError, match="another one"):
         people.call("rejudge_start", request.model_copy(update={"reason": "other"}), Rejudging)
     rejudge(executor, dict.fromkeys(sources(people, ids), "AC"))
     for _ in range(2):
-        assert act(people, "apply", 1, key="same").state == "applied"
+        assert act(people, "apply", number, key="same").state == "applied"
     with pytest.raises(ConflictError, match="applied already"):
-        act(people, "apply", 1)
+        act(people, "apply", number)
 
 
 def test_the_problem_is_taken_as_it_is_now_and_past_verdicts_pile_up(world, people, executor) -> None:

@@ -90,23 +90,6 @@ def test_a_whole_rejudging_over_the_api(admin, ada, executor):
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "body"),
-    [
-        ("POST", "/rejudgings", {"filter": {"verdict": ["WA"]}, "reason": "r"}),
-        ("POST", "/rejudgings/preview", {"verdict": ["WA"]}),
-        ("GET", "/rejudgings", None),
-        ("GET", "/rejudgings/1", None),
-        ("GET", "/rejudgings/1/diff", None),
-        ("POST", "/rejudgings/1/apply", None),
-        ("POST", "/rejudgings/1/cancel", None),
-    ],
-)
-def test_only_admins(ada, method, path, body):
-    answer = ada(method, path, json=body) if body else ada(method, path)
-    assert (answer.status_code, answer.json["code"]) == (403, "forbidden")
-
-
-@pytest.mark.parametrize(
     ("method", "path", "body", "status", "words"),
     [
         ("POST", "/rejudgings", {"filter": {"user": ["nobody"]}, "reason": "r"}, 422, "no judged submission"),
