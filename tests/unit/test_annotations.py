@@ -19,5 +19,5 @@ from judge.problems.folders import expected
         (b"print(1)", set()),
     ],
 )
-def test_what_a_source_may_come_to(source: bytes, verdicts: set[Verdict]) -> None:
+def test_expected_verdicts_of_a_source(source: bytes, verdicts: set[Verdict]) -> None:
     assert expected([b"x = 1", source]) == verdicts

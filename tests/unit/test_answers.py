@@ -50,19 +50,18 @@ NAME = st.from_regex(r"[a-c0-2]{1,2}(/[a-c0-2]{1,2}){0,2}(\.out|\.ans|\.txt)?", 
 
 
 @given(st.lists(NAME.map("secret/{}".format), unique=True, max_size=6), st.lists(NAME, unique=True, max_size=6))
-def test_every_file_is_for_a_test_that_ends_like_it(tests, files):
-    found = outputs_for(tests, files)
-    assert set(found) <= set(tests) and set(found.values()) <= set(files)
+def test_every_file_belongs_to_a_test_with_its_ending(tests, files):
+    matches = outputs_for(tests, files)
+    assert set(matches) <= set(tests) and set(matches.values()) <= set(files)
     if len(tests) > 1:
-        for test, name in found.items():
+        for test, name in matches.items():
             stem = name.rpartition(".")[0] if "." in name else name
             assert f"/{test}".endswith((f"/{stem}", f"/{name}"))
     for test in tests:
         assert outputs_for([test, "secret/other test"], [f"{test}.out", "zz"])[test] == f"{test}.out"
 
 
-def test_a_test_takes_a_look_up_and_not_a_look_at_every_file(monkeypatch):
-    """Also where all names end alike."""
+def test_each_test_costs_a_lookup_and_no_scan_of_all_files(monkeypatch):
     calls = 0
 
     def counted(name, preferred=answers._preferred):
@@ -77,7 +76,7 @@ def test_a_test_takes_a_look_up_and_not_a_look_at_every_file(monkeypatch):
     assert calls <= 4 * 3 * len(files)
 
 
-def test_files_that_are_for_no_test_are_refused_with_the_names_that_are_expected():
+def test_files_without_a_test_are_refused_with_the_expected_names():
     tests = ["sample/1", *(f"secret/{number}" for number in range(1, 8))]
     assert refusal(tests, ["my/1.out"]) == refusal([], ["x"]) == ""
     assert refusal(tests, ["html.zip"]) == (
@@ -85,5 +84,5 @@ def test_files_that_are_for_no_test_are_refused_with_the_names_that_are_expected
         "1.out, 2.out, 3.out, 4.out, 5.out and 2 more"
     )
     assert "a.out" in refusal(["secret/easy/a", "secret/b"], ["x"])
-    many = refusal(tests, [f"x{number}" for number in range(100)])
-    assert len(many) < 300
+    sentence = refusal(tests, [f"x{number}" for number in range(100)])
+    assert len(sentence) < 300

@@ -32,25 +32,20 @@ NOW = datetime.datetime(2026, 11, 23, 2, 30, tzinfo=datetime.UTC)
 
 
 def manifest(moment: datetime.datetime = NOW, **fields: object) -> Manifest:
-    made = Manifest(
-        id=f"{moment:%Y%m%dT%H%M%SZ}-00000000",
-        cluster="judge",
-        host="j1",
-        begun=moment.isoformat(),
-        snapshot=moment.isoformat(),
-        ended=moment.isoformat(),
-        versions={"judge": "0.1.0"},
-        counts={"tasks": 2},
-        digests={},
-        document_bytes=0,
-        blobs=0,
-        blob_bytes=0,
-        damaged=[],
-        packs={},
-        added=0,
-        tree=EMPTY,
-    )
-    return dataclasses.replace(made, **fields)  # type: ignore[arg-type]
+    defaults = {
+        "id": f"{moment:%Y%m%dT%H%M%SZ}-00000000",
+        "cluster": "judge",
+        "host": "j1",
+        **dict.fromkeys(("begun", "snapshot", "ended"), moment.isoformat()),
+        "versions": {"judge": "0.1.0"},
+        "counts": {"tasks": 2},
+        **dict.fromkeys(("document_bytes", "blobs", "blob_bytes", "added"), 0),
+        "digests": {},
+        "damaged": [],
+        "packs": {},
+        "tree": EMPTY,
+    }
+    return Manifest(**{**defaults, **fields})  # type: ignore[arg-type]
 
 
 def stored(root: Path, contents: list[bytes], moment: datetime.datetime = NOW, pack_bytes: int = 4000) -> Manifest:
@@ -68,16 +63,16 @@ def bodies(first: int, last: int) -> list[bytes]:
 # -- keys ------------------------------------------------------------------------------------------------------
 
 
-def test_keys_come_back_from_their_text_and_say_nothing_when_they_do_not() -> None:
+def test_keys_survive_their_text_and_errors_do_not_show_them() -> None:
     key = OperatorKey.new()
     assert OperatorKey.parse(key.text()) == key
     host = key.host_key()
     assert HostKey.parse(host.text()) == host
     assert key.master not in host.recipient + host.seal
     for wrong in ("", "hunter2", key.text()[:-6], host.text()):
-        with pytest.raises(UsageError, match="operator's key") as told:
+        with pytest.raises(UsageError, match="operator's key") as caught:
             OperatorKey.parse(wrong)
-        assert not wrong.strip() or wrong.strip() not in str(told.value)
+        assert not wrong.strip() or wrong.strip() not in str(caught.value)
 
 
 # -- pieces ----------------------------------------------------------------------------------------------------
@@ -85,34 +80,34 @@ def test_keys_come_back_from_their_text_and_say_nothing_when_they_do_not() -> No
 documents = st.dictionaries(st.integers(0, 10_000), st.binary(max_size=40), max_size=120)
 
 
-def cut(held: dict[int, bytes]) -> list[bytes]:
-    rows = ((key, bson.encode({"_id": key, "x": value})) for key, value in sorted(held.items()))
+def cut(documents: dict[int, bytes]) -> list[bytes]:
+    rows = ((key, bson.encode({"_id": key, "x": value})) for key, value in sorted(documents.items()))
     return [piece for piece, _ in pieces.of_documents(rows, average=8, largest=500)]
 
 
 @given(documents)
-def test_pieces_hold_all_documents_in_their_order(held: dict[int, bytes]) -> None:
-    found = [bson.decode(raw) for piece in cut(held) for raw in pieces.documents_of(piece)]
-    assert found == [{"_id": key, "x": held[key]} for key in sorted(held)]
-    assert all(len(piece) <= 500 for piece in cut(held))
+def test_pieces_hold_all_documents_in_their_order(documents: dict[int, bytes]) -> None:
+    decoded = [bson.decode(raw) for piece in cut(documents) for raw in pieces.documents_of(piece)]
+    assert decoded == [{"_id": key, "x": documents[key]} for key in sorted(documents)]
+    assert all(len(piece) <= 500 for piece in cut(documents))
 
 
 @given(documents, st.integers(0, 10_000), st.binary(max_size=8))
-def test_a_change_touches_few_pieces(held: dict[int, bytes], key: int, value: bytes) -> None:
+def test_a_change_touches_few_pieces(documents: dict[int, bytes], key: int, value: bytes) -> None:
     """One document more or another one: what comes before its piece stays, and what comes after the next cut by id."""
 
     def natural(cuts: dict[int, bytes]) -> list[bytes]:
-        rows = ((one, bson.encode({"_id": one, "x": cuts[one]})) for one in sorted(cuts))
+        rows = ((number, bson.encode({"_id": number, "x": cuts[number]})) for number in sorted(cuts))
         return [piece for piece, _ in pieces.of_documents(rows, average=8, largest=1 << 20)]
 
-    before, after = natural(held), natural({**held, key: value})
+    before, after = natural(documents), natural({**documents, key: value})
     assert len(set(after) - set(before)) <= 2
 
 
 @given(st.binary(max_size=100), st.integers(1, 30))
 def test_blobs_are_put_together_again(content: bytes, largest: int) -> None:
-    found = pieces.of_blob(content, largest)
-    assert b"".join(found) == content and all(0 < len(one) <= largest for one in found)
+    parts = pieces.of_blob(content, largest)
+    assert b"".join(parts) == content and all(0 < len(part) <= largest for part in parts)
 
 
 def test_a_piece_that_is_cut_off_is_found() -> None:
@@ -130,17 +125,12 @@ keeps = st.builds(Keep, *(st.integers(0, 8) for _ in range(4)))
 
 
 @given(moments, keeps)
-def test_the_newest_stays_and_no_more_than_is_asked_for(found: list[datetime.datetime], keep: Keep) -> None:
-    staying = kept_moments(found, keep)
-    assert staying <= set(found)
-    assert (max(found) in staying) if found else not staying
+def test_the_newest_stays_and_no_more_than_is_asked_for(dates: list[datetime.datetime], keep: Keep) -> None:
+    staying = kept_moments(dates, keep)
+    assert staying <= set(dates)
+    assert (max(dates) in staying) if dates else not staying
     assert len(staying) <= max(1, keep.last) + keep.daily + keep.weekly + keep.monthly
-
-
-@given(moments, keeps)
-def test_to_look_again_removes_nothing_more(found: list[datetime.datetime], keep: Keep) -> None:
-    staying = kept_moments(found, keep)
-    assert kept_moments(staying, keep) == staying
+    assert kept_moments(staying, keep) == staying, "a second look removes nothing more"
 
 
 def test_of_nightly_backups_days_weeks_and_months_stay() -> None:
@@ -152,27 +142,27 @@ def test_of_nightly_backups_days_weeks_and_months_stay() -> None:
 # -- packs and the directory -----------------------------------------------------------------------------------
 
 
-def test_what_is_stored_once_is_not_stored_again(tmp_path: Path) -> None:
+def test_content_is_stored_once(tmp_path: Path) -> None:
     first = stored(tmp_path, bodies(0, 40))
     again = stored(tmp_path, bodies(0, 41), NOW + datetime.timedelta(days=1))
     assert first.added > 3000 and len(first.packs) > 1
     assert 0 < again.added < first.added / 5
-    found = Repository(tmp_path)
-    found.check(again)
-    reader = PieceReader(found, found.manifest("latest", KEY.host_key()), KEY)
+    repository = Repository(tmp_path)
+    repository.check(again)
+    reader = PieceReader(repository, repository.manifest("latest", KEY.host_key()), KEY)
     assert [reader.read(packs.name_of(body)) for body in bodies(0, 41)] == bodies(0, 41)
     assert reader.check() == 41
 
 
-def test_old_backups_go_with_what_only_they_needed(tmp_path: Path) -> None:
+def test_old_backups_are_pruned_with_their_own_packs(tmp_path: Path) -> None:
     old = stored(tmp_path, bodies(0, 40))
     new = stored(tmp_path, bodies(100, 140), NOW + datetime.timedelta(days=1))
-    there = set(tmp_path.rglob("*"))
-    for number, foretold in ((3, []), (2, [old.id]), (1, [old.id, new.id])):
-        assert Repository(tmp_path).prune(Keep(number, 0, 0, 0), NOW + datetime.timedelta(days=2))[0] == foretold
-    assert set(tmp_path.rglob("*")) == there
-    gone, count = Repository(tmp_path).prune(Keep(1, 0, 0, 0))
-    assert (gone, count) == ([old.id], len(old.packs))
+    paths = set(tmp_path.rglob("*"))
+    for number, expected in ((3, []), (2, [old.id]), (1, [old.id, new.id])):
+        assert Repository(tmp_path).prune(Keep(number, 0, 0, 0), NOW + datetime.timedelta(days=2))[0] == expected
+    assert set(tmp_path.rglob("*")) == paths
+    removed, count = Repository(tmp_path).prune(Keep(1, 0, 0, 0))
+    assert (removed, count) == ([old.id], len(old.packs))
     assert {path.name for path in tmp_path.glob("packs/*/*")} == set(new.packs)
     Repository(tmp_path).check(new)
     # Contents that went are stored anew when they are needed again.
@@ -182,23 +172,27 @@ def test_old_backups_go_with_what_only_they_needed(tmp_path: Path) -> None:
 
 def test_a_pack_that_is_hardly_used_is_written_anew(tmp_path: Path) -> None:
     stored(tmp_path, bodies(0, 40), pack_bytes=1 << 20)
-    one = stored(tmp_path, bodies(0, 1), NOW + datetime.timedelta(days=1))
-    assert one.added == 0
+    reused = stored(tmp_path, bodies(0, 1), NOW + datetime.timedelta(days=1))
+    assert reused.added == 0
     moved = stored(tmp_path, bodies(0, 1), NOW + datetime.timedelta(days=2))
-    assert moved.added > 0 and not set(moved.packs) & set(one.packs)
+    assert moved.added > 0 and not set(moved.packs) & set(reused.packs)
     Repository(tmp_path).prune(Keep(1, 0, 0, 0))
     assert len(list(tmp_path.glob("packs/*/*"))) == 1
 
 
-def test_a_copy_without_the_hosts_notes_is_enough(tmp_path: Path) -> None:
-    made = stored(tmp_path, bodies(0, 9))
+def test_missing_notes_of_the_host_do_no_harm_and_damaged_ones_are_named(tmp_path: Path) -> None:
+    backup = stored(tmp_path, bodies(0, 9))
     for path in (tmp_path / "host").iterdir():
         path.unlink()
-    assert Repository(tmp_path).manifest("latest", KEY.host_key()) == made
+    assert Repository(tmp_path).manifest("latest", KEY.host_key()) == backup
     stored(tmp_path, bodies(0, 9), NOW + datetime.timedelta(days=1))
+    for path in (tmp_path / "host").glob("notes.*"):
+        path.write_bytes(b"no database at all" * 400)
+    with pytest.raises(UnavailableError, match=r"notes.sqlite: .*; free space there, or remove it"):
+        stored(tmp_path, bodies(0, 3))
 
 
-def test_a_write_that_was_cut_off_leaves_no_backup_and_is_gone_on_with(tmp_path: Path) -> None:
+def test_an_interrupted_write_leaves_no_backup_and_can_be_continued(tmp_path: Path) -> None:
     def cut_off() -> None:
         with writing(tmp_path, KEY.host_key(), 2000) as writer:
             for body in bodies(0, 40):
@@ -208,11 +202,11 @@ def test_a_write_that_was_cut_off_leaves_no_backup_and_is_gone_on_with(tmp_path:
     with pytest.raises(RuntimeError):
         cut_off()
     assert Repository(tmp_path).ids() == [] and not (tmp_path / "host/pack.partial").exists()
-    made = stored(tmp_path, bodies(0, 50))
-    assert 0 < made.added < sum(made.packs.values())
+    backup = stored(tmp_path, bodies(0, 50))
+    assert 0 < backup.added < sum(backup.packs.values())
 
 
-def test_two_do_not_write_at_once(tmp_path: Path) -> None:
+def test_a_second_writer_is_refused(tmp_path: Path) -> None:
     with (
         writing(tmp_path, KEY.host_key()),
         pytest.raises(RefusedError, match="another backup is being written"),
@@ -222,47 +216,50 @@ def test_two_do_not_write_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("at", [3, 30, 80, 300, -200, -8, -4, -1])
-def test_a_changed_byte_is_found_with_and_without_the_key(tmp_path: Path, at: int) -> None:
-    made = stored(tmp_path, bodies(0, 3))
-    found = Repository(tmp_path)
-    path = found.pack(next(iter(made.packs)))
+def test_a_changed_byte_is_detected_with_and_without_the_key(tmp_path: Path, at: int) -> None:
+    backup = stored(tmp_path, bodies(0, 3))
+    repository = Repository(tmp_path)
+    path = repository.pack(next(iter(backup.packs)))
     data = bytearray(path.read_bytes())
     data[at] ^= 1
     path.write_bytes(data)
     with pytest.raises(JudgeError, match="is damaged; copy it again"):
-        found.check(made)
+        repository.check(backup)
 
     def opened() -> None:
-        PieceReader(found, made, KEY).check()
+        PieceReader(repository, backup, KEY).check()
 
     with pytest.raises(JudgeError, match=r"damaged|is no pack|does not open"):
         opened()
 
 
 def test_another_key_opens_nothing_and_shows_nothing(tmp_path: Path) -> None:
-    made = stored(tmp_path, [b"the secret of the tests" * 20])
-    other = OperatorKey.new()
+    backup = stored(tmp_path, [b"the secret of the tests" * 20])
+    stranger = OperatorKey.new()
     with pytest.raises(JudgeError, match="was not written with this key"):
-        Repository(tmp_path).manifest(made.id, other.host_key())
+        Repository(tmp_path).manifest(backup.id, stranger.host_key())
     with pytest.raises(JudgeError, match="does not open with this key"):
-        PieceReader(Repository(tmp_path), made, other)
+        PieceReader(Repository(tmp_path), backup, stranger)
     assert not any(b"secret of the tests" in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
 
 
-def test_a_manifest_is_believed_only_with_its_seal(tmp_path: Path) -> None:
-    made = stored(tmp_path, bodies(0, 3))
-    path = tmp_path / f"backups/{made.id}.json"
-    for text, told in (
-        (dataclasses.replace(made, counts={"tasks": 1}).text(), "has been changed"),
-        (dataclasses.replace(made, format=2).text(), "a newer release"),
-        (dataclasses.replace(made, packs={"../../etc/passwd": 1}).signed(KEY.host_key()).text(), "is not the manifest"),
-        (dataclasses.replace(made, begun="yesterday").text(), "is not the manifest"),
+def test_a_manifest_without_its_seal_is_refused(tmp_path: Path) -> None:
+    backup = stored(tmp_path, bodies(0, 3))
+    path = tmp_path / f"backups/{backup.id}.json"
+    for text, sentence in (
+        (dataclasses.replace(backup, counts={"tasks": 1}).text(), "has been changed"),
+        (dataclasses.replace(backup, format=2).text(), "a newer release"),
+        (
+            dataclasses.replace(backup, packs={"../../etc/passwd": 1}).signed(KEY.host_key()).text(),
+            "is not the manifest",
+        ),
+        (dataclasses.replace(backup, begun="yesterday").text(), "is not the manifest"),
         ("[]", "is not the manifest"),
         ("{", "is not the manifest"),
     ):
         path.write_text(text)
-        with pytest.raises(JudgeError, match=told):
-            Repository(tmp_path).manifest(made.id, KEY.host_key())
+        with pytest.raises(JudgeError, match=sentence):
+            Repository(tmp_path).manifest(backup.id, KEY.host_key())
 
 
 json_values = st.recursive(
@@ -273,33 +270,25 @@ json_values = st.recursive(
 
 
 @given(st.sampled_from([field.name for field in dataclasses.fields(Manifest)]), json_values)
-def test_a_manifest_that_is_anything_else_is_refused_or_can_be_shown(name: str, value: object) -> None:
+def test_any_manifest_is_refused_or_can_be_shown(name: str, value: object) -> None:
     text = json.dumps({**json.loads(manifest().text()), name: value})
     with contextlib.suppress(JudgeError):
-        made = Manifest.parse(text, "here")
-        assert made.line() and made.room and made.sealed_text() and made.moment <= NOW
-        made.needs("0.1.0")
+        parsed = Manifest.parse(text, "here")
+        assert parsed.line() and parsed.room and parsed.sealed_text() and parsed.moment <= NOW
+        parsed.needs("0.1.0")
 
 
-def test_what_a_later_release_has_made_waits_for_it() -> None:
-    for made, release in (("0.1.0", "0.1.0"), ("0.1.0", "0.2.0rc1"), ("0.9.9", "0.10")):
-        manifest(versions={"judge": made}).needs(release)
-    for made, release in (("0.1.1", "0.1.0"), ("1.0", "0.99.0"), ("0.10.0", "0.9.0")):
-        with pytest.raises(RefusedError, match=f"made by Judge {made}, and this is {release}; restore it with"):
-            manifest(versions={"judge": made}).needs(release)
+def test_a_backup_of_a_later_release_needs_that_release() -> None:
+    for version, release in (("0.1.0", "0.1.0"), ("0.1.0", "0.2.0rc1"), ("0.9.9", "0.10")):
+        manifest(versions={"judge": version}).needs(release)
+    for version, release in (("0.1.1", "0.1.0"), ("1.0", "0.99.0"), ("0.10.0", "0.9.0")):
+        with pytest.raises(RefusedError, match=f"made by Judge {version}, and this is {release}; restore it with"):
+            manifest(versions={"judge": version}).needs(release)
 
 
-def test_notes_that_cannot_be_used_are_named(tmp_path: Path) -> None:
-    stored(tmp_path, bodies(0, 3))
-    for path in (tmp_path / "host").glob("notes.*"):
-        path.write_bytes(b"no database at all" * 400)
-    with pytest.raises(UnavailableError, match=r"notes.sqlite: .*; free space there, or remove it"):
-        stored(tmp_path, bodies(0, 3))
-
-
-def test_what_is_in_no_pack_is_found_before_anything_is_read(tmp_path: Path) -> None:
-    made = stored(tmp_path, bodies(0, 3))
-    reader = PieceReader(Repository(tmp_path), made, KEY)
+def test_a_missing_piece_is_reported_before_reading(tmp_path: Path) -> None:
+    backup = stored(tmp_path, bodies(0, 3))
+    reader = PieceReader(Repository(tmp_path), backup, KEY)
     reader.require(packs.name_of(body) for body in bodies(0, 3))
     with pytest.raises(JudgeError, match="is in no pack of this backup"):
         reader.require(packs.name_of(body) for body in bodies(0, 4))
@@ -308,12 +297,12 @@ def test_what_is_in_no_pack_is_found_before_anything_is_read(tmp_path: Path) -> 
 # -- how old they are ------------------------------------------------------------------------------------------
 
 
-def test_an_old_backup_and_a_missing_one_are_told_where_a_timer_makes_them(tmp_path: Path) -> None:
-    def told(hours: float) -> list[str]:
+def test_old_and_missing_backups_cause_warnings_where_a_timer_is_set(tmp_path: Path) -> None:
+    def warnings(hours: float) -> list[str]:
         return backup_age.warnings("j1", tmp_path, 49, NOW + datetime.timedelta(hours=hours))
 
     assert backup_age.warnings("j1", None, 49, NOW) == backup_age.warnings("j1", tmp_path, 0, NOW) == []
-    assert len(told(0)) == 1 and "has no backup in" in told(0)[0]
+    assert len(warnings(0)) == 1 and "has no backup in" in warnings(0)[0]
     backup_age.measure(tmp_path, 49)
     assert REGISTRY.get_sample_value("judge_backup_newest_timestamp_seconds") == 0
     assert REGISTRY.get_sample_value("judge_backup_most_seconds") == 49 * 3600
@@ -321,14 +310,16 @@ def test_an_old_backup_and_a_missing_one_are_told_where_a_timer_makes_them(tmp_p
     stored(tmp_path, bodies(0, 3), NOW - datetime.timedelta(days=3))
     (tmp_path / "backups/99990101.json").write_text("")
     assert REGISTRY.get_sample_value("judge_backup_newest_timestamp_seconds") == NOW.timestamp()
-    assert (told(1), told(48.9)) == ([], [])
-    assert told(50)[0].startswith("the newest backup of judicator 'j1' is 50 hours old, and more than 49 is too old")
+    assert (warnings(1), warnings(48.9)) == ([], [])
+    assert warnings(50)[0].startswith(
+        "the newest backup of judicator 'j1' is 50 hours old, and more than 49 is too old"
+    )
 
 
 # -- secrets and commands --------------------------------------------------------------------------------------
 
 
-def test_secrets_go_and_come_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_secrets_are_sealed_and_unsealed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     own, root, back = tmp_path / "secrets", tmp_path / "backups", tmp_path / "back"
     (own / "pki").mkdir(parents=True)
     (own / "backups").mkdir()
@@ -358,22 +349,9 @@ def test_secrets_go_and_come_back(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert (back / "pki/ca.key").read_text() == "more so\n"
     assert main(arguments) == 3
     assert b"very secret" not in b"".join(path.read_bytes() for path in root.rglob("*") if path.is_file())
-    told = capsys.readouterr()
-    assert "is not empty" in told.err
-    assert key.strip() not in told.out + told.err and "very secret" not in told.out + told.err
-
-
-def forged(root: Path, host: HostKey, content: bytes, name: str = "") -> str:
-    """Secrets that are made with a host's key only, in a backup with a right seal; the name of their file."""
-    held = io.BytesIO()
-    writer = PackWriter(host, held)
-    writer.add(name_of(content), content)
-    writer.finish()
-    name = name or host.sign(content)
-    with writing(root, host) as pack:
-        pack.put_secrets(name, held.getvalue())
-        pack.publish(manifest(secrets=name))
-    return name
+    output = capsys.readouterr()
+    assert "is not empty" in output.err
+    assert key.strip() not in output.out + output.err and "very secret" not in output.out + output.err
 
 
 def attackers_tar(directory: Path) -> bytes:
@@ -392,24 +370,30 @@ def test_a_hosts_key_makes_no_secrets_that_the_operator_accepts(
     host = HostKey.parse(KEY.host_key().text())
     tar = attackers_tar(tmp_path / "own")
     begin = secrets._SIGNED
-    made = {
+    content = {
         "as before": tar,
         "no signature": begin + tar,
         "another key's": begin + OperatorKey.new().controller_key().sign(tar) + tar,
         "of zeros": begin + bytes(64) + tar,
         "of other secrets": begin + KEY.controller_key().sign(b"earlier secrets") + tar,
     }[way]
-    forged(root, host, made)
+    file = io.BytesIO()
+    packed = PackWriter(host, file)
+    packed.add(name_of(content), content)
+    packed.finish()
+    with writing(root, host) as writer:
+        writer.put_secrets(host.sign(content), file.getvalue())
+        writer.publish(manifest(secrets=host.sign(content)))
     unseal = ["unseal", str(root), "--key", str(key), "--into", str(into)]
     assert main(unseal) != 0
     assert not into.exists()
-    said = capsys.readouterr().err
-    assert "these secrets have no signature" in said if way == "as before" else "has not signed these secrets" in said
+    error = capsys.readouterr().err
+    assert "these secrets have no signature" in error if way == "as before" else "has not signed these secrets" in error
     assert main([*unseal, "--unsigned"]) == (0 if way == "as before" else 1)
     assert into.exists() == (way == "as before")
 
 
-def test_a_hosts_key_is_not_taken_for_the_controllers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_host_key_is_refused_as_the_controller_key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     own, key = tmp_path / "own", tmp_path / "key"
     attackers_tar(own)
     key.write_text(KEY.host_key().text())
@@ -423,35 +407,36 @@ def test_a_hosts_key_is_not_taken_for_the_controllers(tmp_path: Path, capsys: py
 
 
 @given(st.binary(), st.binary())
-def test_a_signature_is_of_these_secrets_only(mine: bytes, others: bytes) -> None:
-    signature = KEY.controller_key().sign(mine)
-    assert KEY.signed(mine, signature)
-    assert KEY.signed(others, signature) == (mine == others)
-    assert not OperatorKey.new().signed(mine, signature)
+def test_a_signature_is_of_these_secrets_only(signed: bytes, unsigned: bytes) -> None:
+    signature = KEY.controller_key().sign(signed)
+    assert KEY.signed(signed, signature)
+    assert KEY.signed(unsigned, signature) == (signed == unsigned)
+    assert not OperatorKey.new().signed(signed, signature)
 
 
 def test_the_fingerprint_of_the_authority_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """As openssl shows it for the file on a host."""
     own, root = tmp_path / "own", tmp_path / "backups"
     (own / "pki").mkdir(parents=True)
     certificate = own / "pki/ca.crt"
     command = ["openssl", "req", "-x509", "-newkey", "ed25519", "-nodes", "-subj", "/CN=judge"]
     subprocess.run([*command, "-keyout", tmp_path / "k", "-out", certificate], check=True, capture_output=True)
-    shown = ["openssl", "x509", "-noout", "-fingerprint", "-sha256", "-in", certificate]
-    wanted = subprocess.run(shown, check=True, capture_output=True, text=True).stdout.strip().partition("=")[2]
+    show = ["openssl", "x509", "-noout", "-fingerprint", "-sha256", "-in", certificate]
+    fingerprint = subprocess.run(show, check=True, capture_output=True, text=True).stdout.strip().partition("=")[2]
     assert main(["keys", "--secrets", str(own)]) == 0
     assert main(["seal", "--secrets", str(own), str(root)]) == 0
     with writing(root, HostKey.parse((own / "backup.hostkey").read_text())) as writer:
         writer.publish(manifest(secrets=writer.current_secrets()))
     capsys.readouterr()
     assert main(["unseal", str(root), "--key", str(own / "backup.key"), "--into", str(tmp_path / "into")]) == 0
-    assert f"fingerprint of {tmp_path}/into/pki/ca.crt: {wanted}\n" in capsys.readouterr().out
+    assert f"fingerprint of {tmp_path}/into/pki/ca.crt: {fingerprint}\n" in capsys.readouterr().out
 
 
 def test_the_controllers_key_is_made_where_the_operators_is(tmp_path: Path) -> None:
-    """A cluster that has backups already gets it by the next run."""
-    (tmp_path / "backup.key").write_text(KEY.text())
+    """A cluster with backups gets it by the next run. A key that only the operator keeps is not made anew."""
     (tmp_path / "backup.hostkey").write_text(KEY.host_key().text())
+    assert main(["keys", "--secrets", str(tmp_path)]) == 0
+    assert not (tmp_path / "backup.key").exists()
+    (tmp_path / "backup.key").write_text(KEY.text())
     assert main(["keys", "--secrets", str(tmp_path)]) == 0
     assert (tmp_path / "backup.signkey").read_text() == KEY.controller_key().text()
     (tmp_path / "backup.signkey").unlink()
@@ -461,12 +446,6 @@ def test_the_controllers_key_is_made_where_the_operators_is(tmp_path: Path) -> N
     assert (tmp_path / "backup.signkey").read_text() == KEY.controller_key().text()
 
 
-def test_a_key_that_only_the_operator_keeps_is_not_made_again(tmp_path: Path) -> None:
-    (tmp_path / "backup.hostkey").write_text(KEY.host_key().text())
-    assert main(["keys", "--secrets", str(tmp_path)]) == 0
-    assert not (tmp_path / "backup.key").exists()
-
-
 def test_secrets_of_an_authority_elsewhere_come_along(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "ca").mkdir()
@@ -474,14 +453,14 @@ def test_secrets_of_an_authority_elsewhere_come_along(tmp_path: Path) -> None:
     assert b"pki/ca.key" in secrets.archive(tmp_path / "a", {"pki": tmp_path / "ca"})
 
 
-def test_commands_say_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made = stored(tmp_path, bodies(0, 3))
+def test_commands_and_their_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    backup = stored(tmp_path, bodies(0, 3))
     assert main(["list", str(tmp_path)]) == 0
     assert main(["needs", str(tmp_path)]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == f"backups/{made.id}.json"
+    assert capsys.readouterr().out.splitlines()[-1] == f"backups/{backup.id}.json"
     assert main(["size", str(tmp_path)]) == 0
-    assert int(capsys.readouterr().out) == made.room
+    assert int(capsys.readouterr().out) == backup.room
     assert main(["check", str(tmp_path), "--id", "20200101T000000Z-00000000"]) == 3
     assert main(["check", str(tmp_path), "--key", "/nowhere"]) == 2
-    told = capsys.readouterr().err.splitlines()
-    assert len(told) == 2 and "there is no backup '20200101T000000Z-00000000'; there is" in told[0]
+    errors = capsys.readouterr().err.splitlines()
+    assert len(errors) == 2 and "there is no backup '20200101T000000Z-00000000'; there is" in errors[0]

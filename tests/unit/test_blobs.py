@@ -36,10 +36,10 @@ class Source:
 
     def __init__(self, *contents: bytes) -> None:
         self.contents = {sha(data): data for data in contents}
-        self.asked: list[str] = []
+        self.requests: list[str] = []
 
     def __call__(self, name: str, target: Path) -> None:
-        self.asked.append(name)
+        self.requests.append(name)
         if name not in self.contents:
             raise NotFoundError(f"no blob {name}")
         target.write_bytes(self.contents[name])
@@ -76,11 +76,12 @@ def files(tmp_path: Path) -> set[str]:
     return {path.name for path in (tmp_path / "cache").glob("??/*")}
 
 
-def test_what_was_fetched_is_kept(make: Make, tmp_path: Path):
-    cache = make()
-    name = put(cache, b"data")
+def test_a_missing_blob_is_fetched_once_and_kept(make: Make, tmp_path: Path):
+    source, name = Source(b"data"), sha(b"data")
+    cache = make(source)
     assert cache.get(name) == tmp_path / "cache" / name[:2] / name
     assert read(cache, name) == b"data"
+    assert source.requests == [name]
     assert stat.S_IMODE(cache.get(name).stat().st_mode) == 0o400
     assert stat.S_IMODE((tmp_path / "cache").stat().st_mode) == 0o700
 
@@ -93,17 +94,25 @@ def test_half_written_files_leave_at_the_start(make: Make, tmp_path: Path):
     assert [path.name for path in (tmp_path / "cache").rglob("*")] == ["new"]
 
 
-def test_a_missing_blob_is_fetched_once(make: Make):
-    source = Source(b"far")
-    cache = make(source)
-    assert read(cache, sha(b"far")) == read(cache, sha(b"far")) == b"far"
-    assert source.asked == [sha(b"far")]
+def wrong(_: str, target: Path) -> None:
+    target.write_bytes(b"something else")
 
 
-def test_errors_of_fetching_pass_and_leave_nothing(make: Make, tmp_path: Path):
-    cache = make()
-    with pytest.raises(NotFoundError):
-        cache.get(sha(b"nowhere"))
+def broken(_: str, __: Path) -> None:
+    raise OSError(errno.EIO, "Input/output error")
+
+
+@pytest.mark.parametrize(
+    ("source", "error", "words"),
+    [
+        (Source(), NotFoundError, "no blob"),
+        (wrong, UnavailableError, "does not match its name"),
+        (broken, OSError, "Input/output"),
+    ],
+)
+def test_errors_of_fetching_pass_and_leave_nothing(make: Make, tmp_path: Path, source, error, words):
+    with pytest.raises(error, match=words):
+        make(source).get(sha(b"nowhere"))
     assert files(tmp_path) == set()
     assert list((tmp_path / "cache/new").iterdir()) == []
 
@@ -135,7 +144,7 @@ def test_damage_is_found_and_repaired(make: Make, tmp_path: Path, harm: str, aga
     if again:
         cache = make(source)
     assert read(cache, sha(b"precious")) == b"precious"
-    assert len(source.asked) == 2
+    assert len(source.requests) == 2
 
 
 def test_an_unchanged_file_is_hashed_once(make: Make, monkeypatch: pytest.MonkeyPatch):
@@ -173,20 +182,7 @@ def test_an_unreadable_blob_is_damaged(make: Make, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(hashlib, "file_digest", broken)
     assert read(make(source), sha(b"sector")) == b"sector"
-    assert len(source.asked) == 2
-
-
-def test_what_is_fetched_must_match(make: Make, tmp_path: Path):
-    def wrong(name: str, target: Path) -> None:
-        target.write_bytes(b"something else")
-
-    cache = make(wrong)
-    with pytest.raises(UnavailableError, match="does not match its name"):
-        cache.get(sha(b"right"))
-    assert files(tmp_path) == set()
-
-
-# --- eviction ----------------------------------------------------------------------------------------------------
+    assert len(source.requests) == 2
 
 
 def test_the_least_recently_used_leave(make: Make, tmp_path: Path):
@@ -196,9 +192,9 @@ def test_the_least_recently_used_leave(make: Make, tmp_path: Path):
         cache.get(sha(data))
     cache.get(sha(contents[0]))
     put(cache, b"new" * 10)
-    left = files(tmp_path)
-    assert sha(contents[0]) in left and sha(b"new" * 10) in left
-    assert sha(contents[1]) not in left and sha(contents[2]) not in left
+    names = files(tmp_path)
+    assert sha(contents[0]) in names and sha(b"new" * 10) in names
+    assert sha(contents[1]) not in names and sha(contents[2]) not in names
     assert sum(path.stat().st_size for path in (tmp_path / "cache").glob("??/*")) <= 900
 
 
@@ -243,9 +239,6 @@ def test_a_blob_that_is_pinned_twice_stays_until_both_pins_are_gone(make: Make, 
         assert name in files(tmp_path)
 
 
-# --- full disks --------------------------------------------------------------------------------------------------
-
-
 class FullDisk(Source):
     """Fails with ENOSPC as long as the directory has more than so many blobs."""
 
@@ -270,20 +263,12 @@ def test_a_full_disk_evicts_and_tries_once_more(make: Make, tmp_path: Path):
 
 def test_a_disk_that_stays_full_is_unavailable(make: Make, tmp_path: Path):
     cache = make(FullDisk(tmp_path / "cache", 0, b"wanted"))
-    kept = put(cache, b"kept")
-    with cache.pinned([kept]):
+    pinned = put(cache, b"kept")
+    with cache.pinned([pinned]):
         with pytest.raises(UnavailableError, match="the disk is full; free some space"):
             cache.get(sha(b"wanted"))
-        assert files(tmp_path) == {kept}
+        assert files(tmp_path) == {pinned}
     assert list((tmp_path / "cache/new").iterdir()) == []
-
-
-def test_other_errors_of_the_disk_are_not_swallowed(make: Make):
-    def broken(name: str, target: Path) -> None:
-        raise OSError(errno.EIO, "Input/output error")
-
-    with pytest.raises(OSError, match="Input/output"):
-        make(broken).get(sha(b"x"))
 
 
 def test_a_real_full_file_system(tmp_path: Path):
@@ -323,8 +308,6 @@ def test_a_directory_that_cannot_be_used(tmp_path: Path):
         BlobCache(tmp_path / "file", 1000, Source())
 
 
-# --- several at once ---------------------------------------------------------------------------------------------
-
 SHARED = [f"{place} ".encode() * 500 for place in range(30)]
 
 
@@ -335,9 +318,9 @@ def test_threads_share_a_cache(make: Make):
     def use(start: int) -> None:
         try:
             for step in range(100):
-                some = [SHARED[(start + step + more) % len(SHARED)] for more in range(3)]
-                with cache.pinned(map(sha, some)) as paths:
-                    assert [path.read_bytes() for path in paths.values()] == some
+                contents = [SHARED[(start + step + offset) % len(SHARED)] for offset in range(3)]
+                with cache.pinned(map(sha, contents)) as paths:
+                    assert [path.read_bytes() for path in paths.values()] == contents
         except Exception as exc:  # noqa: BLE001 - whatever it is, the test shows it
             faults.append(exc)
 

@@ -51,7 +51,7 @@ def test_first_start_and_serving():
     assert decision.state.phase is Phase.RUNNING and decision.sentence == "serves, 1.5 s after its start"
 
 
-def test_waits_for_the_one_before():
+def test_a_service_waits_for_the_one_before_it():
     decision = decide(SPEC, ServiceState(), ServiceFacts(may_start=False), 1.0)
     assert decision.action is Action.NONE and decision.state.reason == "waits for the service before it"
 
@@ -123,7 +123,7 @@ def test_checks_do_not_count_before_the_start_timeout():
     assert decide(SPEC, starting, SILENT, 10.0).action is Action.KILL
 
 
-def test_who_was_restarted_by_others_has_the_time_of_a_start_again():
+def test_a_service_restarted_from_outside_gets_its_start_timeout_again():
     """Nobody saw the old process end: `systemctl restart` between two looks."""
     current = state(Phase.RUNNING, since=0.0, starts=1, missed=2)
     anew = decide(SPEC, current, dataclasses.replace(SILENT, another=True), 50.0)
@@ -142,9 +142,9 @@ def test_adoption_and_replacement():
     assert old.action is Action.TERMINATE and old.state.phase is Phase.STOPPING and old.state.until == 12.0
     late = decide(SPEC, old.state, RUNNING, 12.0)
     assert late.action is Action.KILL and late.sentence == "did not end in time, killing it"
-    gone = decide(SPEC, late.state, ended(-9), 12.1)
-    assert gone.state.phase is Phase.STOPPED and gone.sentence == "the old one has ended"
-    assert decide(SPEC, gone.state, ended(-9), 12.2).action is Action.START
+    final = decide(SPEC, late.state, ended(-9), 12.1)
+    assert final.state.phase is Phase.STOPPED and final.sentence == "the old one has ended"
+    assert decide(SPEC, final.state, ended(-9), 12.2).action is Action.START
 
 
 def test_aliens_are_cleared_and_never_doubled():
@@ -159,14 +159,14 @@ def test_aliens_are_cleared_and_never_doubled():
 
 
 def test_hold():
-    held = decide(SPEC, state(Phase.RUNNING), ServiceFacts(Process.RUNNING, held="held by ada"), 1.0)
-    assert held.state.phase is Phase.HELD and held.sentence == "held by ada"
-    again = decide(SPEC, held.state, ServiceFacts(Process.EXITED, code=2, held="held by ada"), 2.0)
-    assert again.state == held.state and not again.sentence and again.action is Action.NONE
-    other = decide(SPEC, held.state, ServiceFacts(held="held by bob"), 2.0)
-    assert other.sentence == "held by bob" and other.state.since == 1.0
-    assert decide(SPEC, held.state, ended(2), 3.0).state.phase is Phase.STOPPED
-    assert decide(SPEC, held.state, RUNNING, 3.0).state.phase is Phase.STARTING
+    first = decide(SPEC, state(Phase.RUNNING), ServiceFacts(Process.RUNNING, held="held by ada"), 1.0)
+    assert first.state.phase is Phase.HELD and first.sentence == "held by ada"
+    again = decide(SPEC, first.state, ServiceFacts(Process.EXITED, code=2, held="held by ada"), 2.0)
+    assert again.state == first.state and not again.sentence and again.action is Action.NONE
+    renamed = decide(SPEC, first.state, ServiceFacts(held="held by bob"), 2.0)
+    assert renamed.sentence == "held by bob" and renamed.state.since == 1.0
+    assert decide(SPEC, first.state, ended(2), 3.0).state.phase is Phase.STOPPED
+    assert decide(SPEC, first.state, RUNNING, 3.0).state.phase is Phase.STARTING
 
 
 def test_orderly_stop():
@@ -174,14 +174,14 @@ def test_orderly_stop():
     running = state(Phase.RUNNING, since=1.0, starts=1)
     assert decide(SPEC, running, ending, 10.0) == plan.Decision(running)
     turn = dataclasses.replace(ending, turn=True)
-    asked = decide(SPEC, running, turn, 10.0)
-    assert asked.action is Action.TERMINATE and asked.state.until == 15.0
-    assert decide(SPEC, asked.state, turn, 14.9).action is Action.NONE
-    killed = decide(SPEC, asked.state, turn, 15.0)
+    terminated = decide(SPEC, running, turn, 10.0)
+    assert terminated.action is Action.TERMINATE and terminated.state.until == 15.0
+    assert decide(SPEC, terminated.state, turn, 14.9).action is Action.NONE
+    killed = decide(SPEC, terminated.state, turn, 15.0)
     assert killed.action is Action.KILL
-    done = decide(SPEC, killed.state, ServiceFacts(Process.EXITED, code=-9, ending=True, turn=True), 15.1)
-    assert done.state.phase is Phase.STOPPED and done.sentence == "stopped"
-    assert decide(SPEC, done.state, ServiceFacts(ending=True, turn=True), 15.2).sentence == ""
+    stopped = decide(SPEC, killed.state, ServiceFacts(Process.EXITED, code=-9, ending=True, turn=True), 15.1)
+    assert stopped.state.phase is Phase.STOPPED and stopped.sentence == "stopped"
+    assert decide(SPEC, stopped.state, ServiceFacts(ending=True, turn=True), 15.2).sentence == ""
     early = decide(SPEC, running, ServiceFacts(Process.EXITED, code=0, ending=True), 10.0)
     assert early.sentence == "stopped; ended with exit code 0 before it was asked to"
     fatal = state(Phase.FATAL, reason="why")
@@ -218,18 +218,18 @@ def test_gates():
     timeouts = {"a": 10, "b": 20, "c": 20}
     specs = [SPEC.model_copy(update={"name": name, "start_timeout": limit}) for name, limit in timeouts.items()]
     stopped = [ServiceState(), ServiceState(), ServiceState()]
-    gates, said = plan.open_gates(specs, stopped, [None, None, None], 1.0)
-    assert gates == [1.0, None, None] and said == []
-    gates, said = plan.open_gates(specs, stopped, gates, 10.9)
+    gates, sentences = plan.open_gates(specs, stopped, [None, None, None], 1.0)
+    assert gates == [1.0, None, None] and sentences == []
+    gates, sentences = plan.open_gates(specs, stopped, gates, 10.9)
     assert gates == [1.0, None, None]
-    late, said = plan.open_gates(specs, stopped, gates, 11.0)
+    late, sentences = plan.open_gates(specs, stopped, gates, 11.0)
     assert late == [1.0, 11.0, None], "the start_timeout of the service before it counts"
-    assert said == ["b: starting although a does not serve after 10 s"]
-    serving, said = plan.open_gates(specs, [state(Phase.RUNNING), ServiceState(), ServiceState()], gates, 2.0)
-    assert serving == [1.0, 2.0, None] and said == []
-    both, said = plan.open_gates(specs, [state(Phase.RUNNING), state(Phase.FATAL), ServiceState()], gates, 2.0)
-    assert both == [1.0, 2.0, 2.0] and said == ["c: starting although b is FATAL"]
-    assert plan.open_gates(specs, stopped, both, 99.0) == (both, [])
+    assert sentences == ["b: starting although a does not serve after 10 s"]
+    serving, sentences = plan.open_gates(specs, [state(Phase.RUNNING), ServiceState(), ServiceState()], gates, 2.0)
+    assert serving == [1.0, 2.0, None] and sentences == []
+    opened, sentences = plan.open_gates(specs, [state(Phase.RUNNING), state(Phase.FATAL), ServiceState()], gates, 2.0)
+    assert opened == [1.0, 2.0, 2.0] and sentences == ["c: starting although b is FATAL"]
+    assert plan.open_gates(specs, stopped, opened, 99.0) == (opened, [])
 
 
 FACTS = st.builds(
@@ -250,7 +250,7 @@ FACTS = st.builds(
 
 @settings(max_examples=at_least(500))
 @given(st.lists(st.tuples(FACTS, st.floats(0, 30)), max_size=40))
-def test_safe_in_every_history(history):
+def test_every_history_is_safe(history):
     """Whatever is seen in whatever order: never two of a kind, hands off what is held, no endless quick restarts."""
     current, now = ServiceState(), 0.0
     for facts, passed in history:

@@ -37,7 +37,7 @@ def artefact(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(ROOT, tmp_path_factory.mktemp("artefact"))
 
 
-def test_it_has_what_a_deployment_is_made_of_and_nothing_else(artefact: Path) -> None:
+def test_the_artefact_has_the_parts_of_a_deployment_only(artefact: Path) -> None:
     assert artefact.name == f"judge-cluster-{__version__}.tar.gz"
     inside = names(artefact)
     tops = {name.split("/")[0] for name in inside}
@@ -57,7 +57,7 @@ def test_it_has_what_a_deployment_is_made_of_and_nothing_else(artefact: Path) ->
     assert not [name for name in inside if name.endswith((".pyc", ".token", ".key"))]
 
 
-def test_nothing_new_gets_in_by_itself(tmp_path: Path) -> None:
+def test_the_artefact_has_no_unlisted_files(tmp_path: Path) -> None:
     """A checkout with an inventory and other things that no list names: secrets most of all."""
     (tmp_path / "galaxy.yml").write_text((ROOT / "galaxy.yml").read_text())
     for name in ("README.md", "LICENSE", "roles/x/tasks/main.yml", "inventory/mine/secrets/admin.token", ".venv/x.py",
@@ -90,7 +90,7 @@ def test_ansible_finds_its_playbooks_roles_and_modules(artefact: Path, tmp_path:
         ["ansible-doc", "--type", "role", *roles],
         ["ansible-doc", "judge.cluster.judge_place"],
     ):
-        done = subprocess.run(
+        run = subprocess.run(
             [BESIDE / command[0], *command[1:]],
             cwd=tmp_path,
             env=environment,
@@ -98,15 +98,15 @@ def test_ansible_finds_its_playbooks_roles_and_modules(artefact: Path, tmp_path:
             text=True,
             check=False,
         )
-        assert done.returncode == 0, done.stderr
-        assert "not found" not in done.stdout + done.stderr, "a role that is not there is no error to ansible-doc"
-        assert [name for name in command[1:] if name in roles and name not in done.stdout] == []
+        assert run.returncode == 0, run.stderr
+        assert "not found" not in run.stdout + run.stderr, "a role that is not there is no error to ansible-doc"
+        assert [name for name in command[1:] if name in roles and name not in run.stdout] == []
 
 
-def test_the_oldest_ansible_is_one_that_has_what_plug_ins_import() -> None:
+def test_the_oldest_ansible_has_the_names_that_plug_ins_import() -> None:
     """An older one would end in the middle of a deployment, at the first file that is placed."""
-    asked = yaml.safe_load((ROOT / "meta/runtime.yml").read_text())["requires_ansible"]
-    oldest = re.fullmatch(r">=(\d+)\.(\d+)\.0", asked)
+    requirement = yaml.safe_load((ROOT / "meta/runtime.yml").read_text())["requires_ansible"]
+    oldest = re.fullmatch(r">=(\d+)\.(\d+)\.0", requirement)
     assert oldest
     pinned = re.search(r"^ansible-core==(\d+)\.(\d+)\.", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
     assert pinned

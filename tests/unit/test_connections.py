@@ -15,7 +15,7 @@ from judge.common.connections import ConnectionLimiter, group, hang_up
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "same"),
+    ("first", "second", "equal"),
     [
         ("1.2.3.4", "1.2.3.5", False),
         ("2001:db8::1", "2001:db8::ffff", True),
@@ -25,38 +25,38 @@ from judge.common.connections import ConnectionLimiter, group, hang_up
         ("", "", True),
     ],
 )
-def test_what_counts_as_one_stranger(one, other, same):
-    assert (group(one) == group(other)) == same
+def test_addresses_of_one_client(first, second, equal):
+    assert (group(first) == group(second)) == equal
 
 
 @given(st.lists(st.tuples(st.sampled_from("iowl"), st.integers(0, 30), st.sampled_from("abc")), max_size=200))
-def test_a_crowd_keeps_its_bounds_and_turns_away_those_who_wait_the_longest(steps):
+def test_connections_stay_within_bounds_and_the_longest_waiting_are_dropped(steps):
     limiter: ConnectionLimiter[int] = ConnectionLimiter(6, 3)
     inside: dict[int, str] = {}
     waiting: list[int] = []
-    for what, number, stranger in steps:
-        if what == "i" and number not in inside:
+    for step, number, stranger in steps:
+        if step == "i" and number not in inside:
             welcome, victim = limiter.enter(number, stranger)
             if victim is not None:
-                own = [one for one in waiting if inside[one] == stranger]
-                full = sum(one == stranger for one in inside.values()) >= 3
+                own = [connection for connection in waiting if inside[connection] == stranger]
+                full = sum(connection == stranger for connection in inside.values()) >= 3
                 assert victim == (own if full else waiting)[0], "who waits the longest"
                 waiting.remove(victim)
                 del inside[victim]
             if welcome:
                 inside[number] = stranger
                 waiting.append(number)
-        elif what == "w":
+        elif step == "w":
             limiter.waits(number)
             if number in inside and number not in waiting:
                 waiting.append(number)
-        elif what == "o":
+        elif step == "o":
             limiter.works(number)
-            waiting = [one for one in waiting if one != number]
-        elif what == "l":
+            waiting = [connection for connection in waiting if connection != number]
+        elif step == "l":
             limiter.leave(number)
             inside.pop(number, None)
-            waiting = [one for one in waiting if one != number]
+            waiting = [connection for connection in waiting if connection != number]
         assert len(limiter) == len(inside) <= 6
         assert limiter.waiting == len(waiting)
         assert max(Counter(inside.values()).values(), default=0) <= 3
@@ -65,21 +65,21 @@ def test_a_crowd_keeps_its_bounds_and_turns_away_those_who_wait_the_longest(step
 def test_a_connection_may_be_hung_up_twice():
     """Also one of uvloop, which has no descriptor by then."""
 
-    async def both():
+    async def hang_up_twice():
         loop = asyncio.get_running_loop()
-        ours, theirs = socket.socketpair()
-        with theirs, ours:
-            lost = asyncio.Event()
+        own, peer = socket.socketpair()
+        with peer, own:
+            closed = asyncio.Event()
 
             class Waiting(asyncio.Protocol):
                 def connection_lost(self, exc):
-                    lost.set()
+                    closed.set()
 
-            transport, _ = await loop.create_connection(Waiting, sock=ours)
+            transport, _ = await loop.create_connection(Waiting, sock=own)
             hang_up(transport)
-            await lost.wait()
+            await closed.wait()
             hang_up(transport)
-            assert theirs.recv(1) == b""
+            assert peer.recv(1) == b""
 
-    asyncio.run(both())
-    uvloop.run(both())
+    asyncio.run(hang_up_twice())
+    uvloop.run(hang_up_twice())

@@ -45,10 +45,10 @@ def run(tmp_path: Path) -> Run:
     def do(additions: Iterable[tuple[str, str, str]], *modules: str) -> set[str]:
         for file, mark, text in additions:
             path = tmp_path / file
-            before, found, after = path.read_text().partition(mark)
-            assert found
+            before, separator, after = path.read_text().partition(mark)
+            assert separator
             path.unlink()  # it may be a link to the original
-            path.write_text(before + text + found + after)
+            path.write_text(before + text + separator + after)
         command = [sys.executable, "-m", "pytest", "-q", "--tb=line", "-rfE", "-p", "no:cacheprovider", *PLUGINS]
         names = [f"tests/unit/test_{name}.py" for name in modules]
         ended = subprocess.run(
@@ -62,11 +62,11 @@ def run(tmp_path: Path) -> Run:
 
 def named_for(row: str) -> set[str]:
     """The unit tests that the row names."""
-    (found,) = re.findall(rf"^\| {row} \|.*", (ROOT / "docs/contributing.md").read_text(), re.MULTILINE)
-    return set(re.findall(r"`(tests/unit/\w+\.py)", found))
+    (cells,) = re.findall(rf"^\| {row} \|.*", (ROOT / "docs/contributing.md").read_text(), re.MULTILINE)
+    return set(re.findall(r"`(tests/unit/\w+\.py)", cells))
 
 
-def test_who_adds_a_verdict_and_a_call_is_led_to_each_test_that_fails(run: Run) -> None:
+def test_the_rows_of_a_verdict_and_a_call_name_each_test_that_fails(run: Run) -> None:
     additions = [
         ("judge/model/verdicts.py", "    JE = ", VERDICT),
         ("judge/rpc/methods.py", '    "report": ', METHOD),
@@ -85,7 +85,7 @@ OF_ONE_LANGUAGE = {
 }
 
 
-def test_the_row_of_languages_names_what_asks_for_one_by_name() -> None:
+def test_the_row_of_languages_names_modules_that_name_a_language() -> None:
     """Importers read other judges' names of languages, and Judge0's are a table of its own."""
     (row,) = re.findall(r"^\| a language \|.*", (ROOT / "docs/contributing.md").read_text(), re.MULTILINE)
     asking = {

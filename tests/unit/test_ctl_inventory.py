@@ -105,13 +105,13 @@ def filled(path: Path, *names: str, vault: Path | None = None, host: str = "h") 
 
 
 def test_an_ini_inventory_with_ranges_children_and_variables(tmp_path: Path) -> None:
-    found = load(write(tmp_path, {"hosts.ini": INI}) / "hosts.ini")
-    assert [host.name for host in found.select([])] == [f"node{number}" for number in range(1, 7)]
-    assert found.groups["machines"] == tuple(f"node{number}" for number in range(1, 7))
-    assert found.hosts["node1"].groups == ("gateways", "judicators", "machines")
-    assert (found.hosts["node1"].address, found.hosts["node1"].number("ansible_port")) == ("192.0.2.1", 2201)
-    assert "ProxyJump=jump@192.0.2.9" in (found.hosts["node6"].text("ansible_ssh_common_args") or "")
-    assert found.hosts["localhost"].groups == ()
+    cluster = load(write(tmp_path, {"hosts.ini": INI}) / "hosts.ini")
+    assert [host.name for host in cluster.select([])] == [f"node{number}" for number in range(1, 7)]
+    assert cluster.groups["machines"] == tuple(f"node{number}" for number in range(1, 7))
+    assert cluster.hosts["node1"].groups == ("gateways", "judicators", "machines")
+    assert (cluster.hosts["node1"].address, cluster.hosts["node1"].number("ansible_port")) == ("192.0.2.1", 2201)
+    assert "ProxyJump=jump@192.0.2.9" in (cluster.hosts["node6"].text("ansible_ssh_common_args") or "")
+    assert cluster.hosts["localhost"].groups == ()
 
 
 def test_a_directory_with_children_of_children_and_many_files_of_variables(
@@ -119,28 +119,28 @@ def test_a_directory_with_children_of_children_and_many_files_of_variables(
 ) -> None:
     write(tmp_path / "mine", DIRECTORY)
     monkeypatch.chdir(tmp_path)  # no ansible.cfg there says which directories are no inventories
-    found = load(tmp_path / "mine")
-    assert list(found.hosts) == ["j1", "e01", "e06", "e11"], "nothing of the secrets is a host"
-    assert found.groups["machines"] == ("j1", "e01", "e06", "e11")
-    said = {name: {key: host.text(key) for key in "abcdef"} for name, host in found.hosts.items()}
-    assert said["j1"] == {"a": "host", "b": "machines", "c": "machines", "d": "two", "e": "one", "f": "two"}
-    assert said["e01"] == {"a": "all", "b": "machines", "c": "file of executors", "d": None, "e": "one", "f": "two"}
-    assert (said["e06"]["c"], found.hosts["e06"].text("ansible_user")) == ("file of e06", "six")
-    assert found.hosts["e06"].text("inventory_dir") == str(tmp_path / "mine")
+    cluster = load(tmp_path / "mine")
+    assert list(cluster.hosts) == ["j1", "e01", "e06", "e11"], "nothing of the secrets is a host"
+    assert cluster.groups["machines"] == ("j1", "e01", "e06", "e11")
+    values = {name: {key: host.text(key) for key in "abcdef"} for name, host in cluster.hosts.items()}
+    assert values["j1"] == {"a": "host", "b": "machines", "c": "machines", "d": "two", "e": "one", "f": "two"}
+    assert values["e01"] == {"a": "all", "b": "machines", "c": "file of executors", "d": None, "e": "one", "f": "two"}
+    assert (values["e06"]["c"], cluster.hosts["e06"].text("ansible_user")) == ("file of e06", "six")
+    assert cluster.hosts["e06"].text("inventory_dir") == str(tmp_path / "mine")
 
 
 def test_several_inventories_scripts_and_lists_of_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = {"executors": {"hosts": ["e7"]}, "_meta": {"hostvars": {"e7": {"ansible_host": "192.0.2.7"}}}}
-    write(tmp_path, {"a.yml": SMALL, "cloud": f"#!/bin/sh\necho '{json.dumps(said)}'\n"})
+    groups = {"executors": {"hosts": ["e7"]}, "_meta": {"hostvars": {"e7": {"ansible_host": "192.0.2.7"}}}}
+    write(tmp_path, {"a.yml": SMALL, "cloud": f"#!/bin/sh\necho '{json.dumps(groups)}'\n"})
     (tmp_path / "cloud").chmod(0o755)
     write(tmp_path, {"site.yml": "[]\n", "group_vars/judicators.yml": "beside: the playbook\n"})
     monkeypatch.chdir(tmp_path)
     sources = Sources((str(tmp_path / "a.yml"), str(tmp_path / "cloud"), "x1,"))
-    found = ansible.load(sources)
-    assert set(found.hosts) == {"j1", "j2", "e7", "e9", "e10", "e11", "x1"}
-    assert found.hosts["e7"].address == "192.0.2.7"
-    assert found.hosts["j2"].text("beside") == "the playbook"
-    e7, e9 = ansible.filled(sources, [found.hosts["e7"], found.hosts["e9"]], ["inventory_dir"])
+    cluster = ansible.load(sources)
+    assert set(cluster.hosts) == {"j1", "j2", "e7", "e9", "e10", "e11", "x1"}
+    assert cluster.hosts["e7"].address == "192.0.2.7"
+    assert cluster.hosts["j2"].text("beside") == "the playbook"
+    e7, e9 = ansible.filled(sources, [cluster.hosts["e7"], cluster.hosts["e9"]], ["inventory_dir"])
     assert e7.text("inventory_dir") == e9.text("inventory_dir") == str(tmp_path)
 
 
@@ -185,7 +185,7 @@ def test_patterns_are_ansibles(small: Inventory, patterns: list[str], names: str
     ("pattern", "sentence"),
     [("executor", "did you mean 'executors'?"), ("all:!j11", "did you mean 'j1'?"), ("zzz", "there are j1, j2, e9")],
 )
-def test_an_unknown_host_is_told_with_what_is_near(small: Inventory, pattern: str, sentence: str) -> None:
+def test_an_unknown_host_gets_a_suggestion(small: Inventory, pattern: str, sentence: str) -> None:
     with pytest.raises(UsageError, match="is no host and no group of") as caught:
         small.select([pattern])
     assert sentence in str(caught.value)
@@ -193,9 +193,9 @@ def test_an_unknown_host_is_told_with_what_is_near(small: Inventory, pattern: st
 
 def test_hosts_of_other_groups_are_not_the_cluster() -> None:
     text = json.dumps({"_meta": {"hostvars": {"desk": {}}}, "executors": {"hosts": ["e1"]}})
-    found = inventory.parse_list(text, "mine", "/")
-    assert [host.name for host in found.select([])] == ["e1"]
-    assert [host.name for host in found.select(["desk"])] == ["desk"]
+    cluster = inventory.parse_list(text, "mine", "/")
+    assert [host.name for host in cluster.select([])] == ["e1"]
+    assert [host.name for host in cluster.select(["desk"])] == ["desk"]
 
 
 @given(st.permutations(["e1", "e2", "e10", "e10a", "e9-2", "e9-10", "f", "10"]))
@@ -203,11 +203,11 @@ def test_names_have_one_natural_order(names: list[str]) -> None:
     assert sorted(names, key=natural) == ["10", "e1", "e2", "e9-2", "e9-10", "e10", "e10a", "f"]
 
 
-@given(st.recursive(st.none() | st.integers() | st.text(), lambda some: st.lists(some) | st.dictionaries(
-    st.sampled_from(["_meta", "hostvars", "hosts", "children", "executors", "all", "e1"]), some)))  # fmt: skip
-def test_whatever_a_program_says_is_hosts_or_a_sentence(said: object) -> None:
+@given(st.recursive(st.none() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(
+    st.sampled_from(["_meta", "hostvars", "hosts", "children", "executors", "all", "e1"]), inner)))  # fmt: skip
+def test_any_output_of_a_program_is_hosts_or_a_sentence(answer: object) -> None:
     with contextlib.suppress(ConfigError):
-        assert inventory.parse_list(json.dumps(said), "mine", "/").hosts
+        assert inventory.parse_list(json.dumps(answer), "mine", "/").hosts
 
 
 # --- templates and encrypted values -----------------------------------------------------------------------------------
@@ -233,9 +233,9 @@ def test_templates_are_filled_in_by_ansible(tmp_path: Path, monkeypatch: pytest.
     path = write(tmp_path, {"h.yml": TEMPLATES}) / "h.yml"
     monkeypatch.setenv("SOMEBODY", "me")
     sources = Sources((str(path),))
-    found = ansible.load(sources)
+    cluster = ansible.load(sources)
     names = ["ansible_host", "ansible_user", "ansible_ssh_common_args", "judge_secrets_dir"]
-    h, b = ansible.filled(sources, [found.hosts["h"], found.hosts["b"]], names)
+    h, b = ansible.filled(sources, [cluster.hosts["h"], cluster.hosts["b"]], names)
     assert (h.address, h.text("ansible_user"), b.address) == ("10.0.0.5", "me", "10.0.0.1")
     assert h.text("ansible_ssh_common_args") == '-o ProxyCommand="ssh -W %h:%p admin@10.0.0.1"'
     assert h.text("judge_secrets_dir") == f"{tmp_path}/../kept"
@@ -255,10 +255,10 @@ def vaulted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An inventory in whose group_vars one value is encrypted, and a template that names it; passwords in files."""
     directory = write(tmp_path_factory.mktemp("vaulted"), {"right": "right\n", "wrong": "wrong\n"})
     words = [Path(sys.executable).with_name("ansible-vault"), "encrypt_string", "--vault-password-file", "right"]
-    done = subprocess.run(
+    run = subprocess.run(
         [*words, "--name", "vaulted_user", "hush"], cwd=directory, capture_output=True, text=True, check=True
     )
-    variables = f"{done.stdout}\nansible_user: '{{{{ vaulted_user }}}}'\njudge_address: plain\n"
+    variables = f"{run.stdout}\nansible_user: '{{{{ vaulted_user }}}}'\njudge_address: plain\n"
     return write(directory, {"hosts.yml": "executors: {hosts: {h: }}\n", "group_vars/all/vault.yml": variables})
 
 
@@ -331,7 +331,7 @@ def test_a_missing_inventory_says_what_to_name(tmp_path: Path) -> None:
         load(tmp_path / "none")
 
 
-def test_without_ansible_it_is_said_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_ansible_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path, {"h.yml": SMALL}) / "h.yml"
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -350,10 +350,10 @@ def test_a_bad_port_is_told_with_its_host(value: object, sentence: str) -> None:
 
 
 def test_an_inventory_is_read_once_by_a_command(tmp_path: Path) -> None:
-    said = {"executors": {"hosts": ["e1"]}, "_meta": {"hostvars": {}}}
-    write(tmp_path, {"cloud": f"#!/bin/sh\necho x >>{tmp_path}/read\necho '{json.dumps(said)}'\n"})
+    groups = {"executors": {"hosts": ["e1"]}, "_meta": {"hostvars": {}}}
+    write(tmp_path, {"cloud": f"#!/bin/sh\necho x >>{tmp_path}/read\necho '{json.dumps(groups)}'\n"})
     (tmp_path / "cloud").chmod(0o755)
     own = [sys.executable, "-m", "judge.ctl.main", "-i", str(tmp_path / "cloud"), "hosts", "nobody"]
-    done = subprocess.run(own, capture_output=True, text=True, check=False, env=os.environ | {"COLUMNS": "200"})
-    assert done.returncode == 2 and "'nobody' is no host and no group of" in done.stderr
+    run = subprocess.run(own, capture_output=True, text=True, check=False, env=os.environ | {"COLUMNS": "200"})
+    assert run.returncode == 2 and "'nobody' is no host and no group of" in run.stderr
     assert (tmp_path / "read").read_text() == "x\n"

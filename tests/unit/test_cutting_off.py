@@ -20,10 +20,10 @@ class Playbook:
     """Has so many tasks; after `repeats` runs to its end it is refused."""
 
     def __init__(self, tasks: int, repeats: int = 99) -> None:
-        self.tasks, self.left, self.kills, self.ends = tasks, repeats, 0, 0
+        self.tasks, self.repeats, self.kills, self.ends = tasks, repeats, 0, 0
 
     def play(self, kill_at: int) -> Run:
-        if self.ends > self.left:
+        if self.ends > self.repeats:
             return run(2, 1)
         if 0 < kill_at <= self.tasks:
             self.kills += 1
@@ -37,12 +37,11 @@ def verbs(tmp_path: Path) -> Verbs:
     return Verbs(cast("Site", None), 1, Table(tmp_path / "verbs.md"))
 
 
-@pytest.mark.parametrize("told", [30, 300])
+@pytest.mark.parametrize("expected", [30, 300])
 @pytest.mark.parametrize("name", ["upgrade", "rotate", "renew", "backup", "restore"])
-def test_a_verb_is_killed_as_often_as_it_was_to_be(verbs: Verbs, name: str, told: int) -> None:
-    """Also where it has far fewer tasks than was thought."""
+def test_a_verb_is_killed_as_often_as_planned(verbs: Verbs, name: str, expected: int) -> None:
     playbook = Playbook(30)
-    assert len(verbs.cut_off(name, told, playbook.play)) == playbook.kills == 3
+    assert len(verbs.cut_off(name, expected, playbook.play)) == playbook.kills == 3
     assert playbook.ends >= 1, "and then it ran to its end"
 
 

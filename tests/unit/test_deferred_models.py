@@ -17,16 +17,16 @@ _PROGRAMS = ("__main__", "_main", ".wsgi")
 
 
 def _models() -> list[type[BaseModel]]:
-    for found in pkgutil.walk_packages(judge.__path__, "judge."):
-        if not found.name.endswith(_PROGRAMS):
-            importlib.import_module(found.name)
-    known, left = [], [BaseModel]
-    while left:
-        for one in left.pop().__subclasses__():
-            left.append(one)
-            if one.__module__.startswith("judge."):
-                known.append(one)
-    return known
+    for module in pkgutil.walk_packages(judge.__path__, "judge."):
+        if not module.name.endswith(_PROGRAMS):
+            importlib.import_module(module.name)
+    models, bases = [], [BaseModel]
+    while bases:
+        for subclass in bases.pop().__subclasses__():
+            bases.append(subclass)
+            if subclass.__module__.startswith("judge."):
+                models.append(subclass)
+    return models
 
 
 def test_every_model_can_be_built() -> None:
@@ -53,5 +53,5 @@ with concurrent.futures.ThreadPoolExecutor(8) as pool:
 
 @pytest.mark.parametrize("time", range(3))
 def test_the_first_uses_of_several_threads_agree(time: int) -> None:
-    done = subprocess.run([sys.executable, "-c", _FIRST_USES], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, ""), time
+    run = subprocess.run([sys.executable, "-c", _FIRST_USES], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (0, ""), time

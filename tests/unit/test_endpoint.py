@@ -23,7 +23,6 @@ BAD = [
     "x:",
     "x:y",
     "x:65536",
-    "x:99999",
     "x:²",
     "a b:1",
     "x/y:1",
@@ -42,7 +41,7 @@ PIECES = st.lists(
 
 
 @pytest.mark.parametrize("text", GOOD)
-def test_what_is_taken(text):
+def test_good_addresses(text):
     assert endpoint.host_port(text) is None
     for scheme in ("http", "https"):
         for check in (endpoint.url, endpoint.member_url, endpoint.page_url):
@@ -52,7 +51,7 @@ def test_what_is_taken(text):
 
 
 @pytest.mark.parametrize("text", BAD)
-def test_what_is_not(text):
+def test_bad_addresses(text):
     assert endpoint.host_port(text) == "expected HOST:PORT, as in 127.0.0.1:2379"
 
 
@@ -66,12 +65,12 @@ def test_an_ipv6_address_is_a_gateways_only(text):
 
 
 @given(PIECES)
-def test_whatever_is_taken_every_library_reads_alike(text):
+def test_every_library_reads_an_accepted_address_alike(text):
     for check in (endpoint.url, endpoint.member_url, endpoint.page_url):
         if check(text) is None:
-            parts, other = urlsplit(text), httpx.URL(text)
-            assert (parts.hostname, parts.port) == (other.host.lower(), other.port) or parts.port in {80, 443}
-            assert not other.userinfo
+            parts, parsed = urlsplit(text), httpx.URL(text)
+            assert (parts.hostname, parts.port) == (parsed.host.lower(), parsed.port) or parts.port in {80, 443}
+            assert not parsed.userinfo
             assert check is not endpoint.member_url or ":" not in parts.hostname
     if endpoint.host_port(text) is None:
         host, port = text.split(":")
@@ -95,14 +94,14 @@ JUDICATOR = "name: j\ntls: {ca: a, cert: b, key: c}\netcd: {endpoints: ['h:1']}\
         (JudicatorConfig, JUDICATOR.replace("seeds: ['h:1']", "seeds: ['[::1]:27017']"), "mongodb.seeds.0"),
     ],
 )
-def test_a_config_says_where_an_ipv6_address_stands_and_what_to_do(model, text, key):
+def test_an_ipv6_address_in_a_config_is_refused_with_its_line(model, text, key):
     with pytest.raises(ConfigError, match=rf"^x\.yml:\d+: {key}: expected .*IPv6 address cannot stand here; .*, got '"):
         parse_text(model, text, "x.yml")
     assert model in MODELS.values()
 
 
 @pytest.mark.parametrize("server", ["https://[::1", "ftp://x", "x", "http://u@x", "http://x:99999", "http://[zz]:1"])
-def test_judgectl_says_what_is_wrong_with_a_server(server, tmp_path: Path, monkeypatch):
+def test_a_bad_server_of_judgectl_is_a_sentence(server, tmp_path: Path, monkeypatch):
     monkeypatch.setenv("JUDGE_TOKEN", "t")
     with pytest.raises(UsageError, match="--server: expected a URL"):
         context.find(None, server)
@@ -118,8 +117,8 @@ def test_judgectl_says_what_is_wrong_with_a_server(server, tmp_path: Path, monke
 
 @given(st.sampled_from(["127.0.0.1", "localhost", "h-1.example", "::1"]), st.integers(0, 65535))
 def test_an_address_is_taken_apart(host, port):
-    written = f"[{host}]" if ":" in host else host
-    assert endpoint.split(f"{written}:{port}") == (host, port)
+    quoted = f"[{host}]" if ":" in host else host
+    assert endpoint.split(f"{quoted}:{port}") == (host, port)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])

@@ -57,7 +57,7 @@ CODE = grpc.StatusCode
         (CODE.FAILED_PRECONDITION, "etcdserver: can only promote a learner member which is in sync", RejectedError),
     ],
 )
-def test_what_a_failure_means(code, details, error):
+def test_classes_of_failures(code, details, error):
     assert classify(code, details) is error
 
 
@@ -72,14 +72,14 @@ class PlayedDeadline(Deadline):
     """A budget that time is taken from as a test says; each look at it takes a moment, too."""
 
     def __init__(self, seconds):
-        self.seconds = self.rest = seconds
+        self.seconds = self.remaining = seconds
 
     def take(self, seconds):
-        self.rest = max(0.0, self.rest - seconds)
+        self.remaining = max(0.0, self.remaining - seconds)
 
     def left(self):
         self.take(1e-6)
-        return self.rest
+        return self.remaining
 
 
 # Whole numbers of the shortest shares are what configs have, and where one more or less is a matter of a moment.
@@ -89,29 +89,29 @@ TIMEOUTS = st.floats(0.01, 100) | st.integers(1, 20).map(lambda number: number /
 @given(TIMEOUTS, st.integers(1, 9), st.integers(0, 8), st.lists(st.floats(0, 1.5), min_size=9, max_size=9))
 def test_tries_go_round_and_share_the_time_that_is_left(timeout, endpoints, start, parts):
     """Each try takes a part of its share, or one and a half times as much, as a server does that hangs."""
-    first, deadline, asked = start % endpoints, PlayedDeadline(timeout), []
+    first, deadline, tried = start % endpoints, PlayedDeadline(timeout), []
     for index, seconds in attempts(deadline, endpoints, first):
-        assert 0 < seconds <= deadline.rest
-        deadline.take(seconds * parts[len(asked)])
-        asked.append(index)
+        assert 0 < seconds <= deadline.remaining
+        deadline.take(seconds * parts[len(tried)])
+        tried.append(index)
     tries = shares(timeout, endpoints)
-    assert asked == [(first + number) % endpoints for number in range(len(asked))]
-    assert len(asked) == tries or deadline.rest == 0.0
+    assert tried == [(first + number) % endpoints for number in range(len(tried))]
+    assert len(tried) == tries or deadline.remaining == 0.0
     if max(parts) < 1:
-        assert len(asked) == tries, "who keeps to its share takes no time from the next"
+        assert len(tried) == tries, "who keeps to its share takes no time from the next"
 
 
 class RpcError(Exception):
     """What gRPC raises: a status code and a text."""
 
     def __init__(self, code, details):
-        self._said = code, details
+        self._answer = code, details
 
     def code(self):
-        return self._said[0]
+        return self._answer[0]
 
     def details(self):
-        return self._said[1]
+        return self._answer[1]
 
 
 TEXTS = st.sampled_from(
@@ -121,9 +121,9 @@ TEXTS = st.sampled_from(
 
 
 @given(st.sampled_from(list(CODE)), TEXTS | st.text(max_size=20), st.booleans())
-def test_no_other_endpoint_is_asked_when_a_write_may_have_been_done(code, details, sent):
-    failed, meant = outcome(RpcError(code, details), sent=sent), classify(code, details)
-    assert failed.error is (None if meant is OutcomeUnknownError and not sent else meant)
+def test_no_other_endpoint_is_asked_when_a_write_may_have_been_done(code, details, delivered):
+    failed, error = outcome(RpcError(code, details), sent=delivered), classify(code, details)
+    assert failed.error is (None if error is OutcomeUnknownError and not delivered else error)
     assert failed.text
     assert failed.retire or "etcdserver:" in details, "only who answers as etcd does keeps the connection"
     assert failed.retire or code is not CODE.DEADLINE_EXCEEDED
@@ -150,21 +150,15 @@ def test_the_range_of_a_prefix(prefix, key):
     assert inside == key.startswith(prefix) or not prefix.rstrip(b"\xff")
 
 
-def test_tls_files_that_cannot_be_read(work):
-    tls = Tls(ca=work / "ca", cert=work / "crt", key=work / "key")
-    with pytest.raises(ConfigError, match="cannot be read"):
-        Etcd(EtcdClient(endpoints=["127.0.0.1:1"], tls=tls))
-
-
 # -- the leader's deadline ---------------------------------------------------------------------------------------------
 
 
 @given(st.floats(0, 1e6), st.integers(1, 120), st.floats(0, 300))
-def test_leadership_ends_before_the_lease_whatever_the_delay(sent, ttl, there):
-    server_expiry = sent + there + ttl  # the server counts from when it handles the request
-    until = deadline(sent, ttl)
+def test_leadership_ends_before_the_lease_whatever_the_delay(asked_at, ttl, delay):
+    server_expiry = asked_at + delay + ttl  # the server counts from when it handles the request
+    until = deadline(asked_at, ttl)
     assert until < server_expiry
-    assert until <= sent + 0.9 * ttl + 1e-6
+    assert until <= asked_at + 0.9 * ttl + 1e-6
 
 
 class ScriptedEtcd:
@@ -184,13 +178,13 @@ class ScriptedEtcd:
             self.key = None
 
     def _call(self, effect, *, writes):
-        kind, there, back = self.script.pop() if self.script else ("ok", 0.0, 0.0)
-        self.now += there
+        kind, request_delay, reply_delay = self.script.pop() if self.script else ("ok", 0.0, 0.0)
+        self.now += request_delay
         self._expire()
         if kind == "refused":
             raise UnavailableError("refused")
         result = effect()
-        self.now += back
+        self.now += reply_delay
         self._expire()
         if kind == "lost":
             raise OutcomeUnknownError("lost") if writes else UnavailableError("lost")
@@ -253,31 +247,31 @@ ACTS = st.lists(st.tuples(st.sampled_from(["a", "b", "delete", "wait", "resign"]
 
 
 @given(ANSWERS, ACTS)
-def test_two_never_lead_at_once(script, acts):
+def test_at_most_one_leads(script, acts):
     etcd = ScriptedEtcd(script)
-    both = {name: Election(etcd, "k", "same-name", 6, boottime=lambda: etcd.now) for name in "ab"}
+    elections = {name: Election(etcd, "k", "same-name", 6, boottime=lambda: etcd.now) for name in "ab"}
     tokens = [0]
     for act, seconds in acts:
-        if act in both:
-            if both[act].step():
-                tokens.append(both[act].token)
+        if act in elections:
+            if elections[act].step():
+                tokens.append(elections[act].token)
         elif act == "delete":
             etcd.key = None  # by hand: the deposed one may go on to its deadline, so let that pass before judging
             etcd.now += 6
         elif act == "resign":
-            both["a"].resign()
-            assert not both["a"].held and both["a"].token == 0
+            elections["a"].resign()
+            assert not elections["a"].held and elections["a"].token == 0
         else:
             etcd.now += seconds
         etcd._expire()
-        leaders = [election for election in both.values() if election.held]
+        leaders = [election for election in elections.values() if election.held]
         assert len(leaders) <= 1
         for leader in leaders:
             assert etcd.key is not None and etcd.key.create_revision == leader.token
     assert tokens == sorted(tokens)
 
 
-def test_a_hand_written_key_is_held_by_nobody_here():
+def test_a_hand_written_key_belongs_to_another_holder():
     etcd = ScriptedEtcd([])
     etcd.leases[9] = 1e9
     etcd.key = KeyValue("k", "not json", 5, 5, 9)
@@ -330,7 +324,7 @@ def test_versions_and_their_bugs():
     assert program.known_bugs((3, 6, 9)) == program.known_bugs((3, 5, 28)) == program.known_bugs((4, 0, 0)) == []
 
 
-def config(work, **more):
+def config(work, **changes):
     values = {
         "name": "m1", "data_dir": work / "var", "client": "http://127.0.0.1:23790", "peer": "http://127.0.0.1:23800",
         "cluster": {
@@ -340,7 +334,7 @@ def config(work, **more):
                 {"name": "m2", "peer": "http://127.0.0.2:23800", "client": "http://127.0.0.2:23790"},
             ],
         },
-        **more,
+        **changes,
     }  # fmt: skip
     return EtcdConfig.model_validate(values)
 
@@ -359,16 +353,13 @@ def fake_binary(work, text):
         ("echo etcd Version: 3.4.22", "3.4.22, which is refused"),
         ("echo hello", "does not say its etcd version"),
         ("exit 1", "does not say its etcd version"),
+        (None, "was not found"),
     ],
 )
 def test_a_refused_binary(work, text, sentence):
+    binary = str(work / "nothing") if text is None else fake_binary(work, text)
     with pytest.raises(RefusedError, match=sentence):
-        program.check_binary(config(work, binary=fake_binary(work, text)))
-
-
-def test_a_missing_binary(work):
-    with pytest.raises(RefusedError, match="was not found"):
-        program.check_binary(config(work, binary=str(work / "nothing")))
+        program.check_binary(config(work, binary=binary))
 
 
 def test_known_bugs_are_named_once_and_quietly_when_accepted(work, caplog):
@@ -377,10 +368,8 @@ def test_known_bugs_are_named_once_and_quietly_when_accepted(work, caplog):
         program.check_binary(config(work, binary=binary))
         program.check_binary(config(work, binary=binary, accept_known_bugs=True))
         program.check_binary(config(work, binary=fake_binary(work, "echo etcd Version: 3.6.9")))
-    assert [(r.levelname, "wrongly revoked" in r.message) for r in caplog.records] == [
-        ("WARNING", True),
-        ("INFO", True),
-    ]
+    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
+    assert all("wrongly revoked" in record.message for record in caplog.records)
 
 
 def test_environment_hides_etcd_variables(monkeypatch):
@@ -391,8 +380,17 @@ def test_environment_hides_etcd_variables(monkeypatch):
     assert program.environment()["PATH"] == os.environ["PATH"]
 
 
-def test_urls_must_agree_with_certificates(work):
-    tls = Tls(ca=work / "ca", cert=work / "crt", key=work / "key")
+@pytest.fixture
+def tls(work):
+    return Tls(ca=work / "ca", cert=work / "crt", key=work / "key")
+
+
+def test_tls_files_that_cannot_be_read(tls):
+    with pytest.raises(ConfigError, match="cannot be read"):
+        Etcd(EtcdClient(endpoints=["127.0.0.1:1"], tls=tls))
+
+
+def test_urls_must_agree_with_certificates(work, tls):
     program.check_urls(config(work))
     with pytest.raises(ConfigError, match=r"client: .* must start with https:// because 'tls' is set"):
         program.check_urls(config(work, tls=tls))
@@ -402,19 +400,13 @@ def test_urls_must_agree_with_certificates(work):
         program.check_urls(config(work, listen_client=["http://127.0.0.1"]))
 
 
-def test_command_lines(work):
-    tls = Tls(ca=work / "ca", cert=work / "crt", key=work / "key")
-    made = program.member_command(
-        config(work, tls=tls, peer_tls=tls),
-        work / "etcd",
-        work / "data",
-        "new",
-        [PeerAddress("m1", "p1"), PeerAddress("m2", "p2")],
-    )
-    assert "--initial-cluster=m1=p1,m2=p2" in made and "--initial-cluster-state=new" in made
-    assert "--peer-client-cert-auth=true" in made and f"--peer-trusted-ca-file={work / 'ca'}" in made
-    assert "--peer-cert-allowed-hostname=etcd-member.judge.internal" in made
-    assert "--listen-client-urls=unix://client.sock:1" in made
+def test_command_lines(work, tls):
+    peers, own = [PeerAddress("m1", "p1"), PeerAddress("m2", "p2")], config(work, tls=tls, peer_tls=tls)
+    command = program.member_command(own, work / "etcd", work / "data", "new", peers)
+    assert "--initial-cluster=m1=p1,m2=p2" in command and "--initial-cluster-state=new" in command
+    assert "--peer-client-cert-auth=true" in command and f"--peer-trusted-ca-file={work / 'ca'}" in command
+    assert "--peer-cert-allowed-hostname=etcd-member.judge.internal" in command
+    assert "--listen-client-urls=unix://client.sock:1" in command
     proxy = program.proxy_command(config(work), work / "etcd", ["a:1", "b:2"])
     assert proxy[1:] == [
         "gateway", "start", "--listen-addr=127.0.0.1:2379", "--endpoints=a:1,b:2", "--retry-delay=2s",
@@ -422,10 +414,10 @@ def test_command_lines(work):
 
 
 def test_a_port_in_use_is_named():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
+    with socket.socket() as busy:
+        busy.bind(("127.0.0.1", 0))
+        busy.listen()
+        address = f"127.0.0.1:{busy.getsockname()[1]}"
         with pytest.raises(RefusedError, match=f"{address} cannot be listened on: Address already in use"):
             program.wait_for_ports([address], 0.2)
     program.wait_for_ports([address], 0.2)
@@ -471,16 +463,11 @@ RECORD = MemberRecord(
 )
 
 
-def test_the_record_survives(work):
+def test_the_record_survives_and_data_is_recognised_and_put_aside(work):
     directory = EtcdDataDir(work / "var")
     assert directory.read() == MemberDisk()
     directory.write(RECORD)
     assert directory.read() == MemberDisk(record=RECORD)
-
-
-def test_data_is_recognised_and_put_aside(work):
-    directory = EtcdDataDir(work / "var")
-    directory.write(RECORD)
     directory.prepare()
     logs = directory.data / "member" / "wal"
     logs.mkdir(parents=True)
@@ -496,7 +483,7 @@ def test_data_is_recognised_and_put_aside(work):
     assert list(directory.old.iterdir()) == []
 
 
-def test_what_cannot_be_understood_is_refused(work):
+def test_unreadable_directories_are_refused(work):
     directory = EtcdDataDir(work / "var")
     directory.write(RECORD)
     directory.record_file.write_text("{broken")
@@ -568,8 +555,8 @@ def test_discovery_by_addresses_leaves_this_host_out(name_server, work):
     zone, resolver = name_server
     zone["tasks.etcd", "A"] = ["127.0.0.1", "127.0.0.9"]
     cluster = {"token": "token-one", "dns": "tasks.etcd", "dns_client_port": 23790}
-    found = find_others(config(work, cluster=cluster), resolver)
-    assert found == discovery.Discovered(("127.0.0.9:23790",))
+    discovered = find_others(config(work, cluster=cluster), resolver)
+    assert discovered == discovery.Discovered(("127.0.0.9:23790",))
     proxy = config(work, cluster=cluster, mode="proxy")
     assert find_others(proxy, resolver).others == ("127.0.0.1:23790", "127.0.0.9:23790")
 
@@ -579,8 +566,8 @@ def test_discovery_finds_nobody_or_cannot_tell(name_server, work):
     assert find_by_dns("nobody.invalid", 2379, resolver=resolver) == discovery.Discovered()
     assert find_by_dns("localhost", 2379, resolver=resolver).others == ("127.0.0.1:2379",)
     zone["*", "fail"] = []
-    found = find_by_dns("nobody.invalid", 2379, resolver=resolver)
-    assert found.others == () and "DNS cannot resolve nobody.invalid" in found.failed
+    discovered = find_by_dns("nobody.invalid", 2379, resolver=resolver)
+    assert discovered.others == () and "DNS cannot resolve nobody.invalid" in discovered.failed
 
 
 def test_discovery_by_list(work):
@@ -612,5 +599,5 @@ print(codes)
 
 def test_programs_can_be_started_beside_connections() -> None:
     """As Ansible's modules do it, by fork: gRPC's own handlers would abort some of the children."""
-    done = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, check=False, timeout=240)
-    assert done.stdout.strip() == "{0}", done.stdout + done.stderr
+    run = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, check=False, timeout=240)
+    assert run.stdout.strip() == "{0}", run.stdout + run.stderr

@@ -41,6 +41,7 @@ M2 = ListedMember(22, "m2", ("http://m2:2380",), published=True)
 M3 = ListedMember(33, "m3", ("http://m3:2380",), published=True)
 JOIN = MemberRecord(TOKEN, ME, MINE, EntryMode.JOIN)
 INIT = MemberRecord(TOKEN, ME, MINE, EntryMode.INITIALISE, LISTED)
+ALONE = dataclasses.replace(INIT, initial=(PeerAddress(ME, MINE),))
 WITH_ID = dataclasses.replace(JOIN, member_id=ID, cluster_id=CLUSTER)
 STARTED = dataclasses.replace(WITH_ID, started=True)
 SILENT = Silent(found=True, reason="none of m2, m3 answers")
@@ -48,18 +49,20 @@ NOBODY = Silent(found=False, reason="no other member is known")
 DATA = MemberDisk(True, ID, CLUSTER, STARTED)
 
 
-def me(**more):
-    return ListedMember(**{"id": ID, "name": ME, "peer_urls": (MINE,), "published": True, **more})
+def me(**changes):
+    return ListedMember(**{"id": ID, "name": ME, "peer_urls": (MINE,), "published": True, **changes})
 
 
+ADDED = me(name="", learner=True, published=False)
+JOINED = (LISTED[1], LISTED[2], LISTED[0])
 EMPTY = MemberDisk()
 
 
-def situation(seen, disk=EMPTY, **more):
+def situation(observation, disk=EMPTY, **changes):
     return Situation(
         **{
             "name": ME, "peer": MINE, "token": TOKEN, "bootstrap": "join", "listed": LISTED, "registered": True,
-            "disk": disk, "seen": seen, **more,
+            "disk": disk, "seen": observation, **changes,
         }
     )  # fmt: skip
 
@@ -77,17 +80,9 @@ RULES = [
     ("told to join, silence", situation(SILENT), Wait),
     ("told to join, nobody known", situation(NOBODY), Wait),
     ("decided to join, silence", situation(NOBODY, MemberDisk(record=JOIN), bootstrap="initialise"), Wait),
-    (
-        "alone, when-alone",
-        situation(NOBODY, bootstrap="when-alone"),
-        Decide(dataclasses.replace(INIT, initial=(PeerAddress(ME, MINE),))),
-    ),
+    ("alone, when-alone", situation(NOBODY, bootstrap="when-alone"), Decide(ALONE)),
     ("not alone, when-alone", situation(SILENT, bootstrap="when-alone"), Wait),
-    (
-        "initialise without a list",
-        situation(NOBODY, bootstrap="initialise", listed=()),
-        Decide(dataclasses.replace(INIT, initial=(PeerAddress(ME, MINE),))),
-    ),
+    ("initialise without a list", situation(NOBODY, bootstrap="initialise", listed=()), Decide(ALONE)),
     ("initialise, not on the list", situation(NOBODY, bootstrap="initialise", listed=LISTED[1:]), Refuse),
     ("lost disk, silence", situation(SILENT, MemberDisk(record=STARTED), bootstrap="initialise"), Wait),
     ("lost disk, nobody known", situation(NOBODY, MemberDisk(record=STARTED), bootstrap="initialise"), Refuse),
@@ -102,21 +97,9 @@ RULES = [
     ("wiped, config still says initialise", situation(quorum(M2, M3, me()), bootstrap="initialise"), Remove),
     ("wiped, known", situation(quorum(M2, M3, me()), MemberDisk(record=STARTED)), Remove),
     ("wiped, removed", situation(quorum(M2, M3), MemberDisk(record=STARTED)), Decide(JOIN)),
-    (
-        "added, not started",
-        situation(quorum(M2, M3, me(name="", learner=True, published=False)), MemberDisk(record=WITH_ID)),
-        StartExisting((LISTED[1], LISTED[2], LISTED[0])),
-    ),
-    (
-        "added by nobody knows whom",
-        situation(quorum(M2, M3, me(name="", learner=True, published=False)), MemberDisk(record=JOIN)),
-        Remove,
-    ),
-    (
-        "learner that ran and lost its disk",
-        situation(quorum(M2, M3, me(name="", learner=True, published=False)), MemberDisk(record=STARTED)),
-        Remove,
-    ),
+    ("added, not started", situation(quorum(M2, M3, ADDED), MemberDisk(record=WITH_ID)), StartExisting(JOINED)),
+    ("added by nobody knows whom", situation(quorum(M2, M3, ADDED), MemberDisk(record=JOIN)), Remove),
+    ("learner that ran and lost its disk", situation(quorum(M2, M3, ADDED), MemberDisk(record=STARTED)), Remove),
     ("another joins", situation(quorum(M2, dataclasses.replace(M3, learner=True)), MemberDisk(record=JOIN)), Wait),
     ("my name elsewhere", situation(quorum(M2, me(peer_urls=("http://x:1",))), MemberDisk(record=JOIN)), Refuse),
     ("my address under another name", situation(quorum(M2, me(name="m9")), MemberDisk(record=JOIN)), Refuse),
@@ -146,18 +129,16 @@ RULES = [
 
 @pytest.mark.parametrize(("now", "step"), [rule[1:] for rule in RULES], ids=[rule[0] for rule in RULES])
 def test_rule(now, step):
-    got = plan(now)
-    assert isinstance(got, step) if isinstance(step, type) else got == step
+    result = plan(now)
+    assert isinstance(result, step) if isinstance(step, type) else result == step
 
 
 def test_unnamed_member_gets_a_name_in_the_initial_cluster():
     unnamed = ListedMember(0xAB, "", ("http://m4:2380",), published=False)
-    step = plan(situation(quorum(M2, unnamed, me(name="", learner=True, published=False)), MemberDisk(record=WITH_ID)))
+    step = plan(situation(quorum(M2, unnamed, ADDED), MemberDisk(record=WITH_ID)))
     assert isinstance(step, StartExisting)
     assert PeerAddress("ab", "http://m4:2380") in step.initial
 
-
-# -- properties over all situations ----------------------------------------------------------------------------------
 
 IDS = st.sampled_from([0, ID, 22, 33])
 PEERS = st.sampled_from([MINE, "http://m2:2380", "http://m3:2380"])
@@ -229,14 +210,11 @@ def test_no_step_is_ever_unsafe(now):
         assert not any(MINE in m.peer_urls or m.name == ME or m.learner for m in now.seen.members)
     if isinstance(step, Remove):
         assert isinstance(now.seen, Quorum)
-        (gone,) = [m for m in now.seen.members if m.id == step.member_id]
-        assert gone.peer_urls == (MINE,) and gone.name in ("", ME) and not gone.answers and not now.disk.data
+        (member,) = [m for m in now.seen.members if m.id == step.member_id]
+        assert member.peer_urls == (MINE,) and member.name in ("", ME) and not member.answers and not now.disk.data
     if isinstance(step, Discard):
         assert isinstance(now.seen, Quorum) and now.seen.cluster_id == now.disk.cluster_id
         assert not any(m.id == now.disk.member_id for m in now.seen.members)
-
-
-# -- a model: one joiner against a living cluster, crashing wherever it likes ----------------------------------------
 
 
 class Model:
@@ -302,7 +280,7 @@ class Model:
         (MemberDisk(), (M2, M3)),
         (MemberDisk(), (M2, M3, me())),
         (MemberDisk(record=STARTED), (M2, M3, me())),
-        (MemberDisk(record=WITH_ID), (M2, M3, me(name="", learner=True, published=False))),
+        (MemberDisk(record=WITH_ID), (M2, M3, ADDED)),
         (DATA, (M2, M3)),
         (DATA, (M2, M3, me(learner=True))),
     ]),
@@ -319,9 +297,9 @@ def test_joining_ends_whatever_is_interrupted(start, crashes, wipes):
         model.carry_out(step, crashes.pop() if crashes else 3)
         if wipes and wipes.pop() and not model.running:
             model.disk = MemberDisk(record=model.disk.record)
-    mine = [m for m in model.members if MINE in m.peer_urls]
+    own = [m for m in model.members if MINE in m.peer_urls]
     assert isinstance(step, FullMember)
-    assert len(mine) == 1 and not mine[0].learner and mine[0].id == model.disk.member_id
+    assert len(own) == 1 and not own[0].learner and own[0].id == model.disk.member_id
 
 
 def test_every_step_has_a_class_of_its_own():

@@ -27,14 +27,14 @@ def test_the_time_is_used_up_exactly_once_the_sum_reaches_it(costs, total, probl
 def test_repetitions_end_with_their_number_and_their_time(wishes, repeats, alone):
     """Nothing is begun that should take longer than there is."""
     account = Account(Allowance(repeats=repeats, alone_seconds=alone), problem=True)
-    done, used = 0, 0.0
+    count, used = 0, 0.0
     for needs, took in wishes:
         refusal = account.refusal(needs)
-        assert bool(refusal) is (done >= repeats or needs > max(0.0, alone - used))
+        assert bool(refusal) is (count >= repeats or needs > max(0.0, alone - used))
         if not refusal:
             account.repeated(took)
-            done, used = done + 1, used + took
-    assert done <= repeats
+            count, used = count + 1, used + took
+    assert count <= repeats
     assert account.alone_remaining == max(0.0, alone - used)
 
 

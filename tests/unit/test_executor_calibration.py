@@ -30,14 +30,14 @@ measured = st.dictionaries(st.integers(0, 63), seconds, min_size=1, max_size=8)
 
 def children() -> set[str]:
     """The children of this process, which may have some of other tests, with those that nobody has reaped."""
-    return {one for task in Path("/proc/self/task").glob("*/children") for one in task.read_text().split()}
+    return {pid for task in Path("/proc/self/task").glob("*/children") for pid in task.read_text().split()}
 
 
 @given(measured, measured)
 def test_the_worst_core_decides(now: dict[int, float], before: dict[int, float]) -> None:
     drift = compare(now, ReferenceMeasurement("m", before))[0]
     shared = [now[core] / before[core] - 1 for core in now if core in before]
-    expected = CheckLevel.WARN if any(abs(one) > TOLERANCE for one in shared) else CheckLevel.PASS
+    expected = CheckLevel.WARN if any(abs(deviation) > TOLERANCE for deviation in shared) else CheckLevel.PASS
     assert (drift.item, drift.level) == ("calibration", expected)
     assert ("first measurement" in drift.text) == (not shared)
     assert ("remove calibration.json" in drift.text) == (expected is CheckLevel.WARN)
@@ -45,20 +45,20 @@ def test_the_worst_core_decides(now: dict[int, float], before: dict[int, float])
 
 @given(measured)
 def test_cores_are_compared_with_each_other(now: dict[int, float]) -> None:
-    others = compare(now, ReferenceMeasurement("m", now))[1:]
+    findings = compare(now, ReferenceMeasurement("m", now))[1:]
     if len(now) == 1:
-        assert others == []
+        assert findings == []
     else:
         unlike = max(now.values()) / min(now.values()) - 1 > TOLERANCE
-        assert [one.level for one in others] == [CheckLevel.WARN if unlike else CheckLevel.PASS]
+        assert [finding.level for finding in findings] == [CheckLevel.WARN if unlike else CheckLevel.PASS]
 
 
 def test_every_core_is_measured_without_a_process_left() -> None:
     cores = sorted(os.sched_getaffinity(0))
     before = children()
-    found = measure([*cores, cores[0]])
-    assert sorted(found) == cores
-    assert all(one > 0 for one in found.values())
+    speeds = measure([*cores, cores[0]])
+    assert sorted(speeds) == cores
+    assert all(speed > 0 for speed in speeds.values())
     assert children() == before
 
 
@@ -70,13 +70,13 @@ def test_a_core_that_cannot_be_used_is_left_out(caplog: pytest.LogCaptureFixture
 def test_a_slower_machine_is_told_and_exported(tmp_path: Path) -> None:
     core = min(os.sched_getaffinity(0))
     save(tmp_path, ReferenceMeasurement(machine(), {core: 1e-6}))
-    found = calibrate(tmp_path, [core])
-    (finding,) = found.findings
+    result = calibrate(tmp_path, [core])
+    (finding,) = result.findings
     assert finding.level is CheckLevel.WARN
     assert f"core {core} takes +" in finding.text
     assert (REGISTRY.get_sample_value("judge_executor_calibration_drift_ratio", {"core": str(core)}) or 0) > 1
     assert load(tmp_path) == ReferenceMeasurement(machine(), {core: 1e-6})
-    (speed,) = found.cores
+    (speed,) = result.cores
     assert (speed.core, speed.first) == (core, 1e-6)
     assert speed.drift > 1
 

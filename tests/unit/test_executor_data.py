@@ -53,47 +53,47 @@ def assignment(problem: str | None = None, tests: list[Test] | None = None) -> A
     return Assignment(id="1" * 24, attempt=1, claim="c", submission=Submission(tests=tests or []), problem=ref)
 
 
-def test_nothing_is_needed(blob_client):
-    found = blob_client.prepare(assignment(), lambda: True)
-    assert (found.data, found.blobs) == (None, {})
+def test_an_assignment_without_data(blob_client):
+    data = blob_client.prepare(assignment(), lambda: True)
+    assert (data.data, data.blobs) == (None, {})
 
 
 def test_a_problem_and_blobs(blob_client, store, work):
-    given, answer = store.put(b"in"), store.put(b"out")
-    manifest = ProblemManifest(name="p", tests=[ProblemTest(name="1", input=given, answer=answer)])
+    input_sha, answer = store.put(b"in"), store.put(b"out")
+    manifest = ProblemManifest(name="p", tests=[ProblemTest(name="1", input=input_sha, answer=answer)])
     sha = store.put(manifest.model_dump_json().encode())
-    found = blob_client.prepare(assignment(sha, [Test(name="1", input_blob=given, answer="x")]), lambda: True)
-    assert found.data.manifest == manifest
-    assert Path(found.data.files[given]).read_bytes() == b"in"
-    assert Path(found.data.files[answer]).read_bytes() == b"out"
-    assert set(found.blobs) == {given}
+    data = blob_client.prepare(assignment(sha, [Test(name="1", input_blob=input_sha, answer="x")]), lambda: True)
+    assert data.data.manifest == manifest
+    assert Path(data.data.files[input_sha]).read_bytes() == b"in"
+    assert Path(data.data.files[answer]).read_bytes() == b"out"
+    assert set(data.blobs) == {input_sha}
     assert blob_client._cache._pins
-    found.pins.close()
+    data.pins.close()
     assert not blob_client._cache._pins
 
 
 @pytest.mark.parametrize("text", [b"not json", b"{}", b'{"name": "p", "tests": [], "odd": 1}'])
-def test_what_is_no_manifest(blob_client, store, work, text):
+def test_a_bad_manifest_is_refused(blob_client, store, work, text):
     with pytest.raises(PackageError, match="is not a manifest"):
         blob_client.prepare(assignment(store.put(text)), lambda: True)
     assert not blob_client._cache._pins
 
 
-def test_tries(blob_client, store):
+def test_fetching_is_tried_several_times(blob_client, store):
     sha = store.put(b"x")
-    one = assignment(tests=[Test(name="1", input_blob=sha)])
+    task = assignment(tests=[Test(name="1", input_blob=sha)])
     store.away = TRIES - 1
-    assert blob_client.prepare(one, lambda: True).blobs
-    other = assignment(tests=[Test(name="1", input_blob=store.put(b"y"))])
+    assert blob_client.prepare(task, lambda: True).blobs
+    unfetched = assignment(tests=[Test(name="1", input_blob=store.put(b"y"))])
     store.away = 99
     with pytest.raises(UnavailableError, match="nobody answers"):
-        blob_client.prepare(other, lambda: True)
+        blob_client.prepare(unfetched, lambda: True)
     assert store.away == 99 - TRIES
     with pytest.raises(UnavailableError):
-        blob_client.prepare(other, lambda: False)
+        blob_client.prepare(unfetched, lambda: False)
     assert store.away == 98 - TRIES, "an unwanted task is tried for once"
 
 
-def test_missing(blob_client):
+def test_a_missing_blob_is_an_error(blob_client):
     with pytest.raises(NotFoundError):
         blob_client.prepare(assignment(tests=[Test(name="1", input_blob="a" * 64)]), lambda: True)

@@ -28,23 +28,23 @@ class Played:
         self.slots = Slots(
             [Settings(index=index, core=None, executor="e", outputs=work, cgroup="judge") for index in range(COUNT)]
         )
-        self.ours = []
+        self.main_ends = []
         for slot in self.slots.slots:
-            ours, theirs = socket.socketpair()
-            self.ours.append(ours)
-            slot.sock, slot.reader, slot.status = theirs, MessageReader(theirs), SlotStatus(SlotState.IDLE)
+            main_end, slot_end = socket.socketpair()
+            self.main_ends.append(main_end)
+            slot.sock, slot.reader, slot.status = slot_end, MessageReader(slot_end), SlotStatus(SlotState.IDLE)
         self.helpers = HelperScheduler(self.slots, self.sharing)
 
     def close(self) -> None:
-        for ours in self.ours:
-            ours.close()
+        for main_end in self.main_ends:
+            main_end.close()
         self.slots.close()
         self.sharing.close()
 
     def offer(self, claim: str, slot: int) -> None:
         """A slot judges this, and shares its tests."""
         self.slots.slots[slot].give(job(claim), 0.0)
-        while not isinstance(self.heard(slot), Job):
+        while not isinstance(self.message_to(slot), Job):
             pass  # messages from before
         self.sharing.queue(claim).mkdir()
         self.helpers.offered(claim)
@@ -52,18 +52,18 @@ class Played:
     def arrange(self, waiting: int = 0) -> None:
         self.helpers.arrange(waiting, job, 0.0)
 
-    def heard(self, slot: int) -> Job | Help | Cancel | None:
+    def message_to(self, slot: int) -> Job | Help | Cancel | None:
         """What main sent to a slot, None when nothing."""
-        self.ours[slot].settimeout(0)
+        self.main_ends[slot].settimeout(0)
         try:
-            self.ours[slot].recv(1, socket.MSG_PEEK)
+            self.main_ends[slot].recv(1, socket.MSG_PEEK)
         except BlockingIOError:
             return None
-        self.ours[slot].settimeout(30)
-        return MessageReader(self.ours[slot]).for_slot()
+        self.main_ends[slot].settimeout(30)
+        return MessageReader(self.main_ends[slot]).for_slot()
 
     def say(self, slot: int, message: Helped | Finished | Progress) -> None:
-        send(self.ours[slot], message)
+        send(self.main_ends[slot], message)
         events, alive = self.slots.slots[slot].read(1.0)
         assert (events, alive) == ([message], True)
         if isinstance(message, Helped):
@@ -76,8 +76,8 @@ def job(claim: str) -> Job:
 
 @pytest.fixture
 def played(work: Path) -> Iterator[Played]:
-    with contextlib.closing(Played(work)) as made:
-        yield made
+    with contextlib.closing(Played(work)) as played:
+        yield played
 
 
 def helped(played: Played) -> list[str | None]:
@@ -90,7 +90,7 @@ def test_idle_slots_help_where_the_fewest_do(played):
     played.offer("c1", 0)
     played.arrange()
     assert helped(played) == [None, "c1", "c1", "c1"]
-    order = played.heard(1)
+    order = played.message_to(1)
     assert isinstance(order, Help)
     assert (order.job.assignment.claim, order.directory) == ("c1", played.sharing.queue("c1"))
     assert played.sharing.idle() == 0
@@ -102,7 +102,7 @@ def test_idle_slots_help_where_the_fewest_do(played):
     assert helped(played) == [None, "c1", "c2", None]
 
 
-def test_who_found_nothing_to_do_is_not_sent_again_but_who_was_called_back_is(played):
+def test_an_idle_helper_is_not_sent_again_but_a_recalled_one_is(played):
     played.offer("c1", 0)
     played.arrange()
     played.say(1, Helped(claim="c1"))
@@ -118,10 +118,12 @@ def test_tasks_come_first(played):
     played.arrange()
     assert helped(played) == [None, "c1", "c1", "c1"]
     for slot in (1, 2, 3):
-        assert isinstance(played.heard(slot), Help)
+        assert isinstance(played.message_to(slot), Help)
     played.arrange(waiting=2)
     played.arrange(waiting=2)
-    assert [isinstance(played.heard(slot), Cancel) for slot in (1, 2, 3)] == [True, True, False], "two, and only once"
+    assert [isinstance(played.message_to(slot), Cancel) for slot in (1, 2, 3)] == [True, True, False], (
+        "two, and only once"
+    )
     assert played.helpers.recalled == 2
     assert played.helpers.patience == CANCEL_GRACE
     # One that does not come back is stuck, as one that does not end a cancelled job is.
@@ -133,7 +135,6 @@ def test_tasks_come_first(played):
 
 
 def test_every_task_that_waits_has_a_slot_called_back_at_once(played):
-    """Who was called back already is not counted a second time."""
     played.offer("c1", 0)
     played.arrange()
     for waiting in (1, 2, 3):
@@ -177,7 +178,7 @@ def test_a_helper_that_dies_takes_no_job_with_it(played):
     played.offer("c1", 0)
     played.arrange()
     slot = played.slots.slots[1]
-    played.ours[1].close()
+    played.main_ends[1].close()
     assert slot.read(1.0)[1] is False
     assert (slot.state, slot.status.claim, slot.status.helps) == (SlotState.DOWN, None, None)
     assert played.slots.slots[0].status.claim == "c1"

@@ -91,15 +91,15 @@ def test_the_slots_together_never_want_more_than_there_is(slots, total, memory):
 
 
 def test_the_memory_of_a_container_is_its_limit(work):
-    whole = machine_memory(work)
-    assert whole == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    total = machine_memory(work)
+    assert total == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     (work / "sys/fs/cgroup/memory").mkdir(parents=True)
     limit = work / "sys/fs/cgroup/memory/memory.limit_in_bytes"
-    for text, memory in (("9223372036854771712\n", whole), ("1048576\n", 1048576)):
+    for text, memory in (("9223372036854771712\n", total), ("1048576\n", 1048576)):
         limit.write_text(text)
         assert machine_memory(work) == memory
     limit.unlink()
-    for text, memory in (("max\n", whole), ("4096\n", 4096)):
+    for text, memory in (("max\n", total), ("4096\n", 4096)):
         (work / "sys/fs/cgroup/memory.max").write_text(text)
         assert machine_memory(work) == memory
 

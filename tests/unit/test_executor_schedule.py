@@ -18,18 +18,18 @@ SHA = "0" * 64
 NAMES = ["sample/1", "secret/a/1", "secret/a/2", "secret/b/1", "secret/b/2", "secret/c/1", "secret/c/2"]
 
 
-def manifest(**more: object) -> ProblemManifest:
+def manifest(**fields: object) -> ProblemManifest:
     tests = [ProblemTest(name=name, input=SHA, answer=SHA, sample=name.startswith("sample")) for name in NAMES]
-    return ProblemManifest(name="p", tests=tests, **more)
+    return ProblemManifest(name="p", tests=tests, **fields)
 
 
 def groups(*aggregations: str, require: bool) -> list[TestGroup]:
-    one, two, three = aggregations
+    first, second, third = aggregations
     return [
         TestGroup(name="secret", max_score=100, aggregation="sum"),
-        TestGroup(name="secret/a", max_score=20, aggregation=one, require_pass=["sample"] if require else []),
-        TestGroup(name="secret/b", max_score=30, aggregation=two, require_pass=["secret/a"] if require else []),
-        TestGroup(name="secret/c", max_score=50, aggregation=three),
+        TestGroup(name="secret/a", max_score=20, aggregation=first, require_pass=["sample"] if require else []),
+        TestGroup(name="secret/b", max_score=30, aggregation=second, require_pass=["secret/a"] if require else []),
+        TestGroup(name="secret/c", max_score=50, aggregation=third),
     ]
 
 
@@ -38,17 +38,22 @@ PROBLEMS = st.one_of(
     st.none(),
     st.just(manifest()),
     st.builds(
-        lambda one, two, three, require: manifest(
-            type=[ProblemType.SCORING], groups=groups(one, two, three, require=require)
+        lambda first, second, third, require: manifest(
+            type=[ProblemType.SCORING], groups=groups(first, second, third, require=require)
         ),
         *(AGGREGATION, AGGREGATION, AGGREGATION, st.booleans()),
     ),
     st.builds(
-        lambda verdict, score, reject, scoring, sample, some: manifest(
+        lambda verdict, score, reject, scoring, sample, accept_any: manifest(
             type=[ProblemType.SCORING if scoring else ProblemType.PASS_FAIL],
             graders=[
                 LegacyGroup(
-                    name="", verdict=verdict, score=score, on_reject=reject, ignore_sample=sample, accept_if_any=some
+                    name="",
+                    verdict=verdict,
+                    score=score,
+                    on_reject=reject,
+                    ignore_sample=sample,
+                    accept_if_any=accept_any,
                 )
             ],
         ),
@@ -62,7 +67,7 @@ ONE = st.one_of(
     st.just(Judged(Verdict.AC)),
     st.builds(
         Judged,
-        st.sampled_from([one for one in Verdict if one is not Verdict.CE]),
+        st.sampled_from([first for first in Verdict if first is not Verdict.CE]),
         st.one_of(st.none(), st.floats(0, 60)),
     ),
 )
@@ -76,8 +81,8 @@ def serial(
     judged: dict[str, Judged] = {}
     while True:
         stand = standing(problem or NAMES, judged)
-        rest = [name for name in NAMES if name not in judged] if full and not stand.error else []
-        todo = [*stand.missing, *(name for name in rest if name not in stand.missing)]
+        unjudged = [name for name in NAMES if name not in judged] if full and not stand.error else []
+        todo = [*stand.missing, *(name for name in unjudged if name not in stand.missing)]
         if not todo:
             return stand, judged
         for name in todo:
@@ -106,10 +111,10 @@ def test_any_order_of_ends_comes_to_the_serial_account(problem, given_results, f
     counted: list[str] = []
     ran: list[str] = []
     while not schedule.over:
-        wanted = schedule.candidates()
-        assert wanted[0] == schedule.first, "the test that decides next is the most urgent"
-        assert not set(wanted) & set(ran), "no test is wanted twice"
-        free = [name for name in wanted if name not in running]
+        candidates = schedule.candidates()
+        assert candidates[0] == schedule.first, "the test that decides next is the most urgent"
+        assert not set(candidates) & set(ran), "no test is wanted twice"
+        free = [name for name in candidates if name not in running]
         running += free[: slots - len(running)]
         assert running, "there is always something to wait for"
         ended = running.pop(chance.randrange(len(running)))
@@ -122,7 +127,7 @@ def test_any_order_of_ends_comes_to_the_serial_account(problem, given_results, f
 
 
 @given(PROBLEMS, RESULTS, st.permutations(NAMES), st.booleans())
-def test_whatever_is_noted_by_chance_changes_nothing(problem, given_results, order, full):
+def test_results_in_any_order_come_to_the_serial_account(problem, given_results, order, full):
     results = dict(zip(NAMES, given_results, strict=True))
     schedule = Schedule(problem, NAMES, full=full)
     for name in order:
@@ -131,19 +136,21 @@ def test_whatever_is_noted_by_chance_changes_nothing(problem, given_results, ord
     assert (schedule.over, schedule.stand, schedule.counted) == (True, expected, judged)
 
 
-def noted(names: Sequence[str], verdict: Verdict, problem: ProblemManifest | None = None, *, full: bool) -> Schedule:
+def schedule_with(
+    names: Sequence[str], verdict: Verdict, problem: ProblemManifest | None = None, *, full: bool
+) -> Schedule:
     schedule = Schedule(problem, NAMES, full=full)
     for name in names:
         take_in(schedule, name, Judged(verdict))
     return schedule
 
 
-def test_nothing_after_a_failure_is_wanted():
-    assert noted(["secret/b/1"], Verdict.WA, full=False).candidates() == NAMES[:3]
-    assert noted(["secret/b/1"], Verdict.WA, full=True).candidates() == [*NAMES[:3], *NAMES[4:]]
+def test_no_test_after_a_failure_is_a_candidate():
+    assert schedule_with(["secret/b/1"], Verdict.WA, full=False).candidates() == NAMES[:3]
+    assert schedule_with(["secret/b/1"], Verdict.WA, full=True).candidates() == [*NAMES[:3], *NAMES[4:]]
     scored = manifest(type=[ProblemType.SCORING], groups=groups("sum", "min", "sum", require=False))
-    assert noted(["secret/b/1"], Verdict.WA, scored, full=False).candidates() == [*NAMES[:3], *NAMES[5:]]
-    assert noted(["secret/b/1"], Verdict.JE, scored, full=False).candidates() == NAMES[:3]
+    assert schedule_with(["secret/b/1"], Verdict.WA, scored, full=False).candidates() == [*NAMES[:3], *NAMES[5:]]
+    assert schedule_with(["secret/b/1"], Verdict.JE, scored, full=False).candidates() == NAMES[:3]
 
 
 @pytest.mark.parametrize(
@@ -156,7 +163,7 @@ def test_nothing_after_a_failure_is_wanted():
         (manifest(graders=[LegacyGroup(name="")]), False, False),
     ],
 )
-def test_where_a_failure_ends_all(problem, full, expected):
+def test_problems_that_stop_at_a_failure(problem, full, expected):
     assert Schedule(problem, NAMES, full=full).stops_at_failure is expected
 
 
@@ -165,7 +172,7 @@ LATE = Judged(Verdict.TLE)
 
 @settings(max_examples=at_least(400))
 @given(PROBLEMS, RESULTS, st.integers(1, len(NAMES)), st.booleans())
-def test_where_the_time_is_used_up_the_rest_counts_as_too_late(problem, given_results, runs, full):
+def test_tests_after_the_end_of_the_time_count_as_too_late(problem, given_results, runs, full):
     """As if every test from there on had run for too long; and the verdict is that of lazy judging."""
     results = dict(zip(NAMES, given_results, strict=True))
     schedule = Schedule(problem, NAMES, full=full)
@@ -187,10 +194,9 @@ def test_where_the_time_is_used_up_the_rest_counts_as_too_late(problem, given_re
 
 
 @given(PROBLEMS, RESULTS, st.integers(0, len(NAMES) - 1))
-def test_a_repetition_changes_what_counts(problem, given_results, which):
-    """A test that failed at first and passed when it was repeated counts as one that passed, whoever saw it fail."""
+def test_a_repeated_test_counts_by_its_repetition(problem, given_results, place):
     results = dict(zip(NAMES, given_results, strict=True))
-    near = NAMES[which]
+    near = NAMES[place]
     schedule = Schedule(problem, NAMES, full=False)
     for name in NAMES:
         schedule.note(name, LATE if name == near else results[name])

@@ -22,7 +22,7 @@ from tests.support.servers import wait_for
 SPAWN = multiprocessing.get_context("fork")
 
 
-def found(index: int, verdict: Verdict = Verdict.AC) -> JudgedTest:
+def judged(index: int, verdict: Verdict = Verdict.AC) -> JudgedTest:
     return JudgedTest(test=TestResult(name=str(index), verdict=verdict))
 
 
@@ -38,11 +38,11 @@ def helper(work: Path) -> Iterator[Callable[..., Any]]:
     with contextlib.ExitStack() as stack:
 
         def start(job: Callable[[HelperQueue], Any], *, hang: bool = False) -> tuple[Any, int]:
-            ours, theirs = SPAWN.Pipe()
+            own_end, helper_end = SPAWN.Pipe()
 
             def body() -> None:
                 with contextlib.closing(HelperQueue(work / "queue")) as queue:
-                    theirs.send(job(queue))
+                    helper_end.send(job(queue))
                     if hang:
                         signal.pause()
 
@@ -50,8 +50,8 @@ def helper(work: Path) -> Iterator[Callable[..., Any]]:
             process.start()
             stack.callback(process.join)
             stack.callback(process.kill)
-            assert ours.poll(30), "the helper says nothing"
-            answer = ours.recv()
+            assert own_end.poll(30), "the helper says nothing"
+            answer = own_end.recv()
             if not hang:
                 process.join()
             return answer, process.pid or 0
@@ -75,18 +75,18 @@ def test_no_test_is_taken_twice(coordinator, helper):
     wait_for(lambda: coordinator.take([1]) == 1, what="a test that is free again")
 
 
-def test_what_a_helper_found_out_arrives_once_and_the_test_is_done(coordinator, helper):
+def test_a_helper_s_result_arrives_once_and_ends_the_test(coordinator, helper):
     coordinator.publish([0, 1], stops=True)
     coordinator.take([0])
 
     def work(queue: HelperQueue) -> int | None:
         index = queue.take()
-        queue.put(1, found(1))
+        queue.put(1, judged(1))
         return index
 
     assert helper(work)[0] == 1
     assert coordinator.take([1]) is None
-    assert [one.test.name for one in coordinator.collect()] == ["1"]
+    assert [result.test.name for result in coordinator.collect()] == ["1"]
     assert list(coordinator.collect()) == []
     assert helper(HelperQueue.take)[0] is None
 
@@ -101,11 +101,11 @@ def test_what_a_helper_found_out_arrives_once_and_the_test_is_done(coordinator, 
         (0, Verdict.WA, True, False),  # it runs what comes before
     ],
 )
-def test_who_is_woken(coordinator, helper, runs, verdict, stops, rung):
+def test_the_coordinator_is_woken_when_it_matters(coordinator, helper, runs, verdict, stops, rung):
     coordinator.publish([0, 1, 2], stops=stops)
     if runs is not None:
         assert coordinator.take([runs]) == runs
-    helper(lambda queue: queue.put(1, found(1, verdict)))
+    helper(lambda queue: queue.put(1, judged(1, verdict)))
     assert rings(coordinator) is rung
     assert len(list(coordinator.collect())) == 1
     assert not rings(coordinator)
@@ -135,8 +135,8 @@ def test_the_end_of_the_coordinator_is_the_end_of_the_queue(work, coordinator):
 def noting(schedule: Schedule) -> Callable[[JudgedTest], None]:
     """Tells a schedule what a test came to."""
 
-    def note(one: JudgedTest) -> None:
-        schedule.note(one.test.name, one.judged)
+    def note(result: JudgedTest) -> None:
+        schedule.note(result.test.name, result.judged)
         while (due := schedule.due) is not None:
             schedule.count(schedule._results[due])
 
@@ -147,41 +147,41 @@ def test_a_run_that_is_useless_is_given_up(coordinator, helper):
     """The coordinator runs test 2 while a helper finds that test 1 fails; test 0 is still to be run."""
     names = ["0", "1", "2"]
     schedule = Schedule(None, names, full=False)
-    noted: list[str] = []
+    names_noted: list[str] = []
     ran: list[str] = []
 
-    def note(one: JudgedTest) -> None:
-        noted.append(one.test.name)
-        noting(schedule)(one)
+    def note(result: JudgedTest) -> None:
+        names_noted.append(result.test.name)
+        noting(schedule)(result)
 
     def run(name: str) -> JudgedTest:
         ran.append(name)
         if name == "0":
             # Both others are run meanwhile: one fails, the other is still on its way.
-            helper(lambda queue: queue.put(1, found(1, Verdict.WA)))
+            helper(lambda queue: queue.put(1, judged(1, Verdict.WA)))
         if name == "2":
             raise SupersededError
-        return found(int(name))
+        return judged(int(name))
 
     Coordinator(coordinator, schedule, names, run, note).until_over(lambda _: pytest.fail("nothing to wait for"))
-    assert (ran, noted) == (["0"], ["0", "1"])
+    assert (ran, names_noted) == (["0"], ["0", "1"])
     assert (schedule.stand.failed, schedule.stand.verdict) == ("1", Verdict.WA)
 
 
-def test_what_comes_in_before_others_see_what_the_coordinator_runs_is_heard(coordinator, helper, monkeypatch):
+def test_a_result_that_arrives_while_a_test_is_taken_counts(coordinator, helper, monkeypatch):
     """Nobody rings for it. Helpers run tests 0 and 1; as the coordinator takes test 2, test 1 turns out to fail."""
     names = ["0", "1", "2"]
     schedule = Schedule(None, names, full=False)
     take = coordinator.take
 
-    def taking(wanted: list[int]) -> int | None:
-        taken = take(wanted)
-        if taken == 2:
-            helper(lambda queue: queue.put(1, found(1, Verdict.WA)))
-        return taken
+    def taking(indices: list[int]) -> int | None:
+        index = take(indices)
+        if index == 2:
+            helper(lambda queue: queue.put(1, judged(1, Verdict.WA)))
+        return index
 
     def wait(_: float) -> None:
-        helper(lambda queue: queue.put(0, found(0)))
+        helper(lambda queue: queue.put(0, judged(0)))
 
     def run(name: str) -> JudgedTest:
         pytest.fail(f"test {name} is of no use")
@@ -201,7 +201,7 @@ def test_an_interrupted_run_that_is_needed_is_run_again(coordinator):
         ran.append(name)
         if len(ran) == 1:
             raise SupersededError
-        return found(int(name))
+        return judged(int(name))
 
     coordination = Coordinator(coordinator, schedule, ["0", "1"], run, noting(schedule))
     coordination.until_over(lambda _: pytest.fail("nothing to wait for"))

@@ -51,37 +51,37 @@ EVENTS = st.one_of(
 )
 
 
-def after(*events: object, known: SlotStatus | None = None) -> SlotStatus:
-    known = known or SlotStatus()
+def after(*events: object, status: SlotStatus | None = None) -> SlotStatus:
+    status = status or SlotStatus()
     for event in events:
-        known = next_state(known, event, NOW)
-    return known
+        status = next_state(status, event, NOW)
+    return status
 
 
 @given(st.lists(EVENTS, max_size=12))
 def test_every_state_is_consistent(events):
-    known = after(*events)
-    assert (known.helps is not None) == (known.state is SlotState.HELPING)
-    assert known.claim is None or known.state in {SlotState.BUSY, SlotState.DOWN}
-    assert known.claim is not None or known.state is not SlotState.BUSY
-    if known.state in {SlotState.IDLE, SlotState.DOWN}:
-        assert (known.deadline, known.silence, known.stopping) == (math.inf, 0.0, False)
+    status = after(*events)
+    assert (status.helps is not None) == (status.state is SlotState.HELPING)
+    assert status.claim is None or status.state in {SlotState.BUSY, SlotState.DOWN}
+    assert status.claim is not None or status.state is not SlotState.BUSY
+    if status.state in {SlotState.IDLE, SlotState.DOWN}:
+        assert (status.deadline, status.silence, status.stopping) == (math.inf, 0.0, False)
     else:
-        assert known.deadline < math.inf
-    if known.stopping:
-        assert known.silence == 0.0
-        assert known.deadline <= NOW + CANCEL_GRACE
+        assert status.deadline < math.inf
+    if status.stopping:
+        assert status.silence == 0.0
+        assert status.deadline <= NOW + CANCEL_GRACE
 
 
 @given(st.lists(EVENTS, max_size=12), EVENTS)
 def test_a_sign_of_life_never_brings_the_end_nearer_and_a_cancelled_slot_gets_no_time(events, last):
-    known = after(*events)
-    later = next_state(known, last, NOW + 1)
+    status = after(*events)
+    later = next_state(status, last, NOW + 1)
     if isinstance(last, Progress):
-        assert later.deadline >= known.deadline
-        assert not known.stopping or later.deadline == known.deadline
+        assert later.deadline >= status.deadline
+        assert not status.stopping or later.deadline == status.deadline
     if isinstance(last, Cancel):
-        assert later.deadline <= known.deadline
+        assert later.deadline <= status.deadline
 
 
 @pytest.mark.parametrize("work", [job("a"), Help(job=job("a"), directory=Path("/x"))])
@@ -94,41 +94,41 @@ def test_a_sign_of_life_begins_the_silence_anew(work, later):
 
 
 @given(st.lists(EVENTS, max_size=12), st.sampled_from([Finished(claim="a"), Helped(claim="a")]))
-def test_work_that_is_done_leaves_nothing_behind(events, done):
-    assert after(*events, done) == SlotStatus(SlotState.IDLE)
+def test_the_end_of_work_leaves_no_field_behind(events, end):
+    assert after(*events, end) == SlotStatus(SlotState.IDLE)
 
 
-def test_only_what_it_does_is_cancelled():
+def test_only_the_current_work_is_cancelled():
     busy = after(Started(), Ready(), job("a"))
-    assert after(Cancel(claim="b"), known=busy) == busy
-    assert after(Cancel(claim="a"), known=busy).deadline == NOW + CANCEL_GRACE
+    assert after(Cancel(claim="b"), status=busy) == busy
+    assert after(Cancel(claim="a"), status=busy).deadline == NOW + CANCEL_GRACE
     helping = after(Started(), Ready(), Help(job=job("a"), directory=Path("/x")))
-    assert after(Cancel(claim="a"), known=helping).stopping
+    assert after(Cancel(claim="a"), status=helping).stopping
 
 
 def test_ends_in_a_row_wait_longer_and_longer_unless_main_asked_for_them():
-    known, delays = SlotStatus(), []
+    status, delays = SlotStatus(), []
     for _ in range(9):
-        known = after(Ended("x"), known=known)
-        delays.append(known.start_at - NOW)
+        status = after(Ended("x"), status=status)
+        delays.append(status.start_at - NOW)
     assert delays[:4] == [0.0, RESTART_MIN, 2 * RESTART_MIN, 4 * RESTART_MIN]
     assert delays[-1] == RESTART_MAX
-    assert after(Started(), Ready(), job(), Finished(claim="a"), known=known).failures == 0
-    assert after(Ended("x"), known=SlotStatus(SlotState.IDLE, failures=3)).start_at == NOW + 4 * RESTART_MIN
-    asked = after(Started(), Ready(), job(), Cancel(claim="a"), Ended("killed"))
-    assert (asked.failures, asked.start_at, asked.claim) == (0, NOW, "a")
+    assert after(Started(), Ready(), job(), Finished(claim="a"), status=status).failures == 0
+    assert after(Ended("x"), status=SlotStatus(SlotState.IDLE, failures=3)).start_at == NOW + 4 * RESTART_MIN
+    cancelled = after(Started(), Ready(), job(), Cancel(claim="a"), Ended("killed"))
+    assert (cancelled.failures, cancelled.start_at, cancelled.claim) == (0, NOW, "a")
 
 
 @pytest.mark.parametrize("work", [job(), Help(job=job(), directory=Path("/x"))], ids=["job", "help"])
 def test_tasks_that_end_their_slot_do_not_delay_its_next_start(work):
-    known = SlotStatus()
+    status = SlotStatus()
     for _ in range(9):
-        known = after(Started(), Ready(), work, Ended("it was killed by SIGKILL"), known=known)
-        assert (known.start_at, known.failures) == (NOW, 0)
+        status = after(Started(), Ready(), work, Ended("it was killed by SIGKILL"), status=status)
+        assert (status.start_at, status.failures) == (NOW, 0)
     # A slot that does not even start waits longer and longer, whatever ended it before.
     for delay in (0.0, RESTART_MIN, 2 * RESTART_MIN):
-        known = after(Started(), Ended("no sandbox"), known=known)
-        assert known.start_at - NOW == delay
+        status = after(Started(), Ended("no sandbox"), status=status)
+        assert status.start_at - NOW == delay
 
 
 def test_the_reason_of_an_end_is_forgotten_at_the_next_start():
@@ -145,8 +145,13 @@ def test_no_language_takes_longer_than_a_step_allows(name):
 def test_a_slot_may_be_silent_as_long_as_one_step_takes():
     assert longest_step(job()) == COMPILE_LIMITS.wall_seconds + LANGUAGE_FACTOR * Limits().wall_seconds
     program = ProblemProgram(name="check", language="c", main="check", files={})
-    asked = {"validators": [program], "passes": 3, "limits": Limits(cpu=1, wall=3), "validation": Limits(cpu=5, wall=7)}
+    problem = {
+        "validators": [program],
+        "passes": 3,
+        "limits": Limits(cpu=1, wall=3),
+        "validation": Limits(cpu=5, wall=7),
+    }
     step = COMPILE_LIMITS.wall_seconds + 30 + 2 * COMPILE_LIMITS.wall_seconds + 3 * (7 + 30)
-    assert longest_step(job(**asked)) == step
-    assert longest_step(job(**asked, compile_seconds=100.0)) == step + 400
-    assert after(job(**asked)).deadline == NOW + SILENCE + step
+    assert longest_step(job(**problem)) == step
+    assert longest_step(job(**problem, compile_seconds=100.0)) == step + 400
+    assert after(job(**problem)).deadline == NOW + SILENCE + step

@@ -28,7 +28,7 @@ def minutes() -> st.SearchStrategy[list[MinuteDocument]]:
     def at(back: int) -> datetime.datetime:
         return minute(NOW) - datetime.timedelta(minutes=back)
 
-    one = st.fixed_dictionaries(
+    document = st.fixed_dictionaries(
         {"_id": st.integers(-3, 1600).map(at)},
         optional={
             "waiting": counts,
@@ -40,7 +40,7 @@ def minutes() -> st.SearchStrategy[list[MinuteDocument]]:
             "times": st.dictionaries(st.integers(-12, 24).map(str), counts),
         },
     )
-    return st.lists(one, max_size=40, unique_by=lambda doc: doc["_id"])  # type: ignore[arg-type, return-value]
+    return st.lists(document, max_size=40, unique_by=lambda doc: doc["_id"])  # type: ignore[arg-type, return-value]
 
 
 @given(st.floats(0, 1e7))
@@ -51,11 +51,11 @@ def test_a_time_lies_in_its_class(seconds: float) -> None:
 
 @given(st.lists(st.floats(0.011, 9000), min_size=1, max_size=50), st.floats(0.01, 1))
 def test_quantiles_are_right_to_a_class(times: list[float], part: float) -> None:
-    found: dict[int, int] = {}
-    for one in times:
-        found[class_of(one)] = found.get(class_of(one), 0) + 1
+    classes: dict[int, int] = {}
+    for time in times:
+        classes[class_of(time)] = classes.get(class_of(time), 0) + 1
     exact = sorted(times)[math.ceil(part * len(times) - 1e-9) - 1]
-    near = within(found, part)
+    near = within(classes, part)
     assert near is not None
     assert exact / 1.5 <= near <= exact * 1.5
     assert within({}, part) is None
@@ -66,14 +66,14 @@ def test_every_minute_of_the_span_is_in_one_point(docs: list[MinuteDocument], sp
     reply = series(docs, span, NOW)
     seconds, count = STEPS[span]
     assert len(reply.points) == count
-    begins = [datetime.datetime.fromisoformat(one.at) for one in reply.points]
+    begins = [datetime.datetime.fromisoformat(item.at) for item in reply.points]
     assert begins == sorted(begins) and begins[-1] <= NOW < begins[-1] + datetime.timedelta(seconds=seconds)
     assert begins[0] > oldest(span, NOW)
-    inside = [one for one in docs if begins[0] <= one["_id"] < begins[-1] + datetime.timedelta(seconds=seconds)]
-    assert sum(one.rejudged for one in reply.points) == sum(one.get("rejudged", 0) for one in inside)
-    assert sum(one.judged for one in reply.points) == sum(sum(one.get("verdicts", {}).values()) for one in inside)
-    looked = [one.get("waiting", 0) for one in inside if one.get("looks")]
-    assert max((one.waiting for one in reply.points if one.waiting is not None), default=None) == max(
+    inside = [item for item in docs if begins[0] <= item["_id"] < begins[-1] + datetime.timedelta(seconds=seconds)]
+    assert sum(item.rejudged for item in reply.points) == sum(item.get("rejudged", 0) for item in inside)
+    assert sum(item.judged for item in reply.points) == sum(sum(item.get("verdicts", {}).values()) for item in inside)
+    looked = [item.get("waiting", 0) for item in inside if item.get("looks")]
+    assert max((item.waiting for item in reply.points if item.waiting is not None), default=None) == max(
         looked, default=None
     )
 
@@ -88,42 +88,42 @@ def test_charts_stay_within_their_bounds(docs: list[MinuteDocument], span: Span)
             assert bar.y - charts.TOP >= -0.2 and bar.y + bar.height <= charts.HEIGHT - charts.BOTTOM + 0.2
             assert bar.height >= -0.01 and bar.words
         for line in chart.lines:
-            numbers = [float(one) for one in re.findall(r"[\d.]+", line.path + line.area)]
-            assert all(0 <= one <= charts.WIDTH for one in numbers)
+            numbers = [float(number) for number in re.findall(r"[\d.]+", line.path + line.area)]
+            assert all(0 <= number <= charts.WIDTH for number in numbers)
         assert all(charts.TOP <= y <= charts.HEIGHT - charts.BOTTOM for y, _ in chart.ticks)
     assert len(charts.all_of(reply)) == 5
 
 
 @given(st.floats(0, 1e12))
-def test_the_top_of_a_scale_is_near(most: float) -> None:
-    top = charts.top_of(most)
-    assert most <= top * 1.000001
-    assert top <= 2 * most * 1.0001 or (top == 1 and most <= 1e-6)
+def test_the_top_of_a_scale_is_near(value: float) -> None:
+    top = charts.top_of(value)
+    assert value <= top * 1.000001
+    assert top <= 2 * value * 1.0001 or (top == 1 and value <= 1e-6)
 
 
-def test_a_line_breaks_off_where_nobody_looked() -> None:
+def test_a_line_has_gaps_where_values_are_missing() -> None:
     line = charts._line([1, 2, None, 3, None, 4, 5], 5.0, "live", area=True)
     assert line.path.count("M") == 2 and len(line.dots) == 1
 
 
 def test_counts_wait_for_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = Counts()
-    kept.ended("AC", 0.2, rerun=False)
-    kept.ended("AC", 0.2, rerun=False)
-    kept.ended("WA", 3.0, rerun=True)
-    taken = kept.take()
-    total = {key: sum(one[key] for one in taken.values()) for one in taken.values() for key in one}
+    counter = Counts()
+    counter.ended("AC", 0.2, rerun=False)
+    counter.ended("AC", 0.2, rerun=False)
+    counter.ended("WA", 3.0, rerun=True)
+    totals = counter.take()
+    total = {key: sum(added[key] for added in totals.values()) for added in totals.values() for key in added}
     assert total == {"verdicts.AC": 2, f"times.{class_of(0.2)}": 2, "rejudged": 1}
-    assert kept.take() == {}
+    assert counter.take() == {}
     for number in range(100):
-        kept.add(minute(NOW) + datetime.timedelta(minutes=number), {"rejudged": 1})
-    left = kept.take()
-    assert len(left) == 60 and max(left) == minute(NOW) + datetime.timedelta(minutes=99), "the oldest go first"
+        counter.add(minute(NOW) + datetime.timedelta(minutes=number), {"rejudged": 1})
+    later = counter.take()
+    assert len(later) == 60 and max(later) == minute(NOW) + datetime.timedelta(minutes=99), "the oldest go first"
 
 
 def test_the_drift_of_starts() -> None:
     def start(*speeds: float) -> Start:
-        cores = [CoreSpeed(core=core, seconds=one, first=0.01) for core, one in enumerate(speeds)]
+        cores = [CoreSpeed(core=core, seconds=seconds, first=0.01) for core, seconds in enumerate(speeds)]
         return Start(at=clock.wall().isoformat(), calibration=cores)
 
     assert charts.drift([start(), start(0.01)]) is None
@@ -133,9 +133,9 @@ def test_the_drift_of_starts() -> None:
     assert "+20.0%" in chart.told
 
 
-def test_what_changed_between_two_starts() -> None:
-    found = changes({"c": "gcc 12", "ada": "1"}, {"c": "gcc 13", "cpp": "13"})
-    assert [(one["language"], one["before"], one["after"]) for one in found] == [
+def test_changes_between_two_starts() -> None:
+    differences = changes({"c": "gcc 12", "ada": "1"}, {"c": "gcc 13", "cpp": "13"})
+    assert [(change["language"], change["before"], change["after"]) for change in differences] == [
         ("ada", "1", ""), ("c", "gcc 12", "gcc 13"), ("cpp", "", "13"),
     ]  # fmt: skip
 

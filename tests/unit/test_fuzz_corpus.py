@@ -18,14 +18,14 @@ PAGE = Path(__file__).resolve().parents[2] / "docs/fuzzing.md"
 
 def test_the_page_has_all_targets_and_no_others():
     rows = re.findall(r"^\| (`[^|]+`) \|", PAGE.read_text(), re.MULTILINE)
-    told = [name for row in rows for name in re.findall(r"`([^`]+)`", row)]
-    assert sorted(told) == sorted(known())
+    names = [name for row in rows for name in re.findall(r"`([^`]+)`", row)]
+    assert sorted(names) == sorted(known())
     assert {path.name for path in CORPUS.iterdir()} == set(ALL)
 
 
 def test_check_is_fed_packages_of_every_format():
-    named = {data.partition(FILE)[0].decode("utf-8", "replace") for data in seeds("check")}
-    assert set(BASES) <= named
+    formats = {data.partition(FILE)[0].decode("utf-8", "replace") for data in seeds("check")}
+    assert set(BASES) <= formats
 
 
 @pytest.mark.parametrize("target", sorted(TARGETS))

@@ -25,9 +25,6 @@ def config(work) -> GatewayConfig:
     return make_config(work, EtcdClient(endpoints=["127.0.0.1:1"]), tls, spool_dir=work)
 
 
-# --- shares of threads -------------------------------------------------------------------------------------------
-
-
 def test_a_client_has_its_share():
     shares = Shares(4, 16)
     with shares.share("ada"), shares.share("ada"), shares.share("ada"), shares.share("ada"):
@@ -62,7 +59,7 @@ def test_a_request_waits_for_the_end_of_another_of_its_client():
     assert not shares._held and not shares._waiting
 
 
-def test_what_a_client_lends_counts_again_afterwards():
+def test_a_lent_share_counts_again_afterwards():
     shares = Shares(1, 4)
     with shares.share("ada"):
         with shares.lent("ada"), shares.share("ada", patience=0):
@@ -73,26 +70,26 @@ def test_what_a_client_lends_counts_again_afterwards():
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=60))
-def test_shares_hold_whoever_comes_and_goes(steps):
+def test_shares_hold_in_any_order(steps):
     shares = Shares(3, 12)
-    held = {client: [] for client in "abc"}
+    open_shares = {client: [] for client in "abc"}
     for client, comes in steps:
         if comes:
             share = shares.share(client, patience=0)
             try:
                 share.__enter__()
             except BusyError:
-                assert len(held[client]) == 3
+                assert len(open_shares[client]) == 3
             else:
-                held[client].append(share)
-                assert len(held[client]) <= 3
-        elif held[client]:
-            held[client].pop().__exit__(None, None, None)
-    assert shares._held == {client: len(shares_of) for client, shares_of in held.items() if shares_of}
+                open_shares[client].append(share)
+                assert len(open_shares[client]) <= 3
+        elif open_shares[client]:
+            open_shares[client].pop().__exit__(None, None, None)
+    assert shares._held == {client: len(shares_of) for client, shares_of in open_shares.items() if shares_of}
 
 
 @given(st.lists(st.tuples(st.floats(0, 10), st.booleans()), max_size=80))
-def test_a_throttle_lets_through_a_burst_and_then_one_each_so_often(steps):
+def test_a_throttle_allows_a_burst_and_then_a_rate(steps):
     throttle, now, through = AddressThrottle(5, 3.0), 0.0, 0
     for pause, _ in steps:
         now += pause
@@ -104,20 +101,17 @@ def test_a_throttle_lets_through_a_burst_and_then_one_each_so_often(steps):
     assert through <= 5 + now / 3.0 + 1
 
 
-# --- paths -------------------------------------------------------------------------------------------------------
-
-
 def routed(config, host, path):
-    seen = []
+    paths = []
     environ = {
         "HTTP_HOST": host,
         "PATH_INFO": path,
         "wsgi.input": io.BytesIO(b"a body that nobody reads"),
         "uwsgi.version": b"2",
     }
-    Routing(lambda environ, _: seen.append(environ["PATH_INFO"]) or [], config)(environ, lambda *_: None)
+    Routing(lambda environ, _: paths.append(environ["PATH_INFO"]) or [], config)(environ, lambda *_: None)
     assert environ["wsgi.input"].read() == b""
-    return seen[0]
+    return paths[0]
 
 
 def test_several_slashes_of_an_api_are_one(config):
@@ -126,7 +120,7 @@ def test_several_slashes_of_an_api_are_one(config):
         ("/api//v1///submissions", "/api/v1/submissions"),
         ("/judge0//submissions", "/judge0/submissions"),
         ("//judge0///submissions//batch", "/judge0/submissions/batch"),
-        *((same, same) for same in ("/judge0x//y", "/apix//v1", "//login", "/", "/judge0")),
+        *((unchanged, unchanged) for unchanged in ("/judge0x//y", "/apix//v1", "//login", "/", "/judge0")),
     ):
         assert routed(config, "x", path) == target
     off = config.model_copy(update={"judge0": config.judge0.model_copy(update={"enabled": False})})
@@ -142,9 +136,6 @@ def test_under_a_host_of_its_own_judge0_is_at_the_root(config):
         assert routed(own, host, "/judge0/about") == "/judge0/judge0/about"
     for host in ("example.org", "x.judge0.example.org", ""):
         assert routed(own, host, "/submissions") == "/submissions"
-
-
-# --- nginx -------------------------------------------------------------------------------------------------------
 
 
 def test_errors_of_nginx_have_the_shapes_of_the_application(config):
@@ -168,9 +159,6 @@ def test_lines_of_nginx_keep_their_levels():
     assert levels == {"notice": 20, "warn": 30, "error": 40, "crit": 40, "emerg": 40}
 
 
-# --- large bodies ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("host", ["gateway.example", "judge0.example"])
 @pytest.mark.parametrize("length", ["", str(200 * 1024**2)])
 def test_no_name_of_the_gateway_opens_the_bodies_of_blobs_to_users(config, host, length):
@@ -184,8 +172,8 @@ def test_no_name_of_the_gateway_opens_the_bodies_of_blobs_to_users(config, host,
             return None
 
     app = Flask("gateway")
-    named = config.model_copy(update={"judge0": config.judge0.model_copy(update={"hosts": ["judge0.example"]})})
-    Admission(named, FileTokens(config.tokens), Everybody()).register(app)
+    own_host = config.model_copy(update={"judge0": config.judge0.model_copy(update={"hosts": ["judge0.example"]})})
+    Admission(own_host, FileTokens(config.tokens), Everybody()).register(app)
     environ = {"JUDGE_METHOD": "POST", "JUDGE_PATH": "/api/v1/blobs/x", "JUDGE_LENGTH": length, "HTTP_HOST": host}
     headers = {"Authorization": "Bearer t", "X-Auth-Token": "t"}
     assert app.test_client().get(PATH, headers=headers, environ_overrides=environ).status_code == 403
