@@ -20,7 +20,7 @@ from judge.sandbox.container import Sizes
 from tests.integration.test_executor_slots import slots, until  # noqa: F401 - a fixture
 from tests.support import packages
 from tests.support.sandbox import language_pool
-from tests.unit.test_hostile_file_trees import TREE, many
+from tests.unit.test_hostile_file_trees import TREE, long_names
 
 pytestmark = [
     pytest.mark.root,
@@ -139,7 +139,7 @@ def test_files_that_do_not_fit_beside_a_program_that_is_judged_without_a_problem
 @pytest.mark.parametrize("language", ["cpp", "python3", "java"])
 def test_more_long_names_than_a_command_can_have(pipeline, language):
     suffix = TABLE[language].suffixes[0]
-    verdict, reason = ended(pipeline, job(many(1000, suffix), language=language))
+    verdict, reason = ended(pipeline, job(long_names(1000, suffix), language=language))
     assert verdict in {Verdict.CE, Verdict.AC}
     assert verdict is Verdict.AC or "use fewer files, or shorter names" in reason
 
@@ -179,7 +179,7 @@ def test_a_slot_goes_on_after_hostile_files(slots, work):  # noqa: F811
     slot = slots.slots[0]
     process = slot.process.pid
     data = library(work)
-    for files in ({"lib": MAIN, "b.cpp": MAIN}, {"top.h/a.cpp": MAIN, "b.cpp": MAIN}, many(1000, ".cpp")):
+    for files in ({"lib": MAIN, "b.cpp": MAIN}, {"top.h/a.cpp": MAIN, "b.cpp": MAIN}, long_names(1000, ".cpp")):
         slot.give(job(files, data, language="cpp"), clock.monotonic())
         assert until(slots, Finished).completed.verdict is Verdict.CE
     assert slot.process.pid == process

@@ -20,6 +20,8 @@ from judge.common import kinds
 
 ROOT = Path(__file__).resolve().parents[2]
 ROLES = ROOT / "roles"
+# A host that is this machine, without rights: what would change it would fail.
+LOCAL = {"ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": sys.executable}
 NAMES = sorted(path.parent.name for path in ROLES.glob("*/meta"))
 # The hosts of a small cluster, by group.
 GROUPS = {"judicators": ["j1", "j2", "j3"], "executors": ["e1", "j1"], "gateways": ["g1", "j1"]}
@@ -33,6 +35,15 @@ def module_utils(name: str) -> ModuleType:
 def plugin(kind: str, name: str) -> ModuleType:
     """One of plugins/action, plugins/filter, plugins/modules or plugins/module_utils."""
     return importlib.import_module(f"plugins.{kind}.{name}")
+
+
+def ansible(program: str, *words: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A run of `ansible`, or of `ansible-PROGRAM`, in the checkout."""
+    return subprocess.run(
+        [Path(sys.executable).parent / (f"ansible-{program}" if program else "ansible"), *words],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+        env={**os.environ, "ANSIBLE_NOCOLOR": "1", "COLUMNS": "1000", **environment},
+    )  # fmt: skip
 
 
 def run_module(name: str, arguments: dict[str, Any], *, check: bool = False) -> dict[str, Any]:
@@ -55,11 +66,8 @@ def value(role: str, variable: str, **given: Any) -> Any:
     files = [place / "defaults/main.yml", place / "vars/main.yml"]
     more = {"role_path": str(place), "wanted": f"{{{{ {variable} }}}}", **given}
     options = [word for file in files if file.exists() for word in ("-e", f"@{file}")]
-    done = subprocess.run(
-        [Path(sys.executable).parent / "ansible", "localhost", "-i", "localhost,", "-m", "debug", "-a", "var=wanted",
-         *options, "-e", json.dumps(more)],
-        cwd=ROOT, capture_output=True, text=True, check=False, env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
-    )  # fmt: skip
+    words = ["localhost", "-i", "localhost,", "-m", "debug", "-a", "var=wanted", *options, "-e", json.dumps(more)]
+    done = ansible("", *words)
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(done.stdout.partition("=>")[2])["wanted"]
 

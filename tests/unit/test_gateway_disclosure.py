@@ -21,13 +21,13 @@ SAMPLES = frozenset({"sample/1"})
 LIMITS = m.Limits(cpu=2, memory=512 * 1024**2)
 
 
-@pytest.mark.parametrize("model", list(disclosure.COPIED_FIELDS), ids=lambda one: one.__name__)
-def test_somebody_has_decided_about_every_field(model: type[BaseModel]) -> None:
-    shown, made, withheld = (
+@pytest.mark.parametrize("model", list(disclosure.COPIED_FIELDS), ids=lambda kind: kind.__name__)
+def test_every_field_is_classified(model: type[BaseModel]) -> None:
+    copied, computed, withheld = (
         table[model] for table in (disclosure.COPIED_FIELDS, disclosure.COMPUTED_FIELDS, disclosure.WITHHELD)
     )
-    assert not shown & made and not shown & withheld and not made & withheld
-    undecided = set(model.model_fields) ^ (shown | made | withheld)
+    assert not copied & computed and not copied & withheld and not computed & withheld
+    undecided = set(model.model_fields) ^ (copied | computed | withheld)
     assert not undecided, f"say in judge/gateway/disclosure.py whether submitters may see these: {sorted(undecided)}"
 
 
@@ -85,26 +85,24 @@ def _judged(**changes: object) -> m.Task:
 
 
 def test_of_a_secret_test_the_verdict_stays_and_coarse_figures() -> None:
-    seen = disclosure.to_submitter(_judged(), SAMPLES)
-    assert seen.result is not None
-    sample, secret = seen.result.tests
+    view = disclosure.to_submitter(_judged(), SAMPLES)
+    sample, secret = view.result.tests
     assert (sample.output, sample.exit_code, sample.message) == ("secret", 77, ""), "the judges' words are theirs"
     expected = m.TestResult(
         name="secret/1", verdict="WA", cpu=0.62, memory=24 * 1024**2, reason="wrong answer",
         feedback="the author says this", withheld=True,
     )  # fmt: skip
     assert secret == expected
-    assert seen.result.reason == "test secret/1: wrong answer"
-    assert (seen.result.stdout, seen.result.compile_log, seen.result.wall) == (None, "log", 0.0)
-    assert [one.reason for one in seen.history] == ["ended without a verdict", "judged: WA"]
-    assert seen.past[0].reason == "time limit exceeded" and seen.past[0].cpu == 1.3
-    assert seen.rejudging is None
-    assert "secret" not in seen.model_copy(update={"result": None}).model_dump_json()
+    assert view.result.reason == "test secret/1: wrong answer"
+    assert (view.result.stdout, view.result.compile_log, view.result.wall) == (None, "log", 0.0)
+    assert [attempt.reason for attempt in view.history] == ["ended without a verdict", "judged: WA"]
+    assert view.past[0].reason == "time limit exceeded" and view.past[0].cpu == 1.3
+    assert view.rejudging is None
+    assert "secret" not in view.model_copy(update={"result": None}).model_dump_json()
 
 
-def test_where_the_samples_are_not_known_all_tests_are_secret() -> None:
-    seen = disclosure.to_submitter(_judged())
-    assert seen.result is not None and all(test.withheld for test in seen.result.tests)
+def test_without_samples_all_tests_are_secret() -> None:
+    assert all(test.withheld for test in disclosure.to_submitter(_judged()).result.tests)
 
 
 def test_a_problem_that_is_only_named_keeps_its_secrets_too() -> None:
@@ -112,53 +110,47 @@ def test_a_problem_that_is_only_named_keeps_its_secrets_too() -> None:
     assert "'secret'" not in disclosure.to_submitter(task).model_dump_json()
 
 
-def test_what_was_judged_without_a_problem_is_shown_but_for_the_open_rejudging() -> None:
+def test_a_run_without_a_problem_shows_all_but_the_open_rejudging() -> None:
     task = _judged(problem=None)
     assert disclosure.to_submitter(task) == task.model_copy(update={"rejudging": None})
 
 
 def test_a_failing_sample_says_why() -> None:
     task = _judged(result=m.Result(tests=[_test("sample/1")], failed_test="sample/1", reason="whatever"))
-    seen = disclosure.to_submitter(task, SAMPLES)
-    assert seen.result is not None
-    assert seen.result.reason == "test sample/1: line 1, token 1: 'secret' is wrong"
+    view = disclosure.to_submitter(task, SAMPLES)
+    assert view.result.reason == "test sample/1: line 1, token 1: 'secret' is wrong"
 
 
 @pytest.mark.parametrize("verdict", list(m.Verdict))
 def test_every_verdict_has_its_sentence(verdict: m.Verdict) -> None:
     task = _judged(verdict=verdict, result=m.Result(tests=[_test("secret/1", verdict=verdict)], reason="said"))
-    seen = disclosure.to_submitter(task)
-    assert seen.result is not None
-    assert "'" not in seen.result.tests[0].reason
-    assert (seen.result.reason == "said") == (verdict is m.Verdict.CE), "a compiler has seen no test"
+    view = disclosure.to_submitter(task)
+    assert "'" not in view.result.tests[0].reason
+    assert (view.result.reason == "said") == (verdict is m.Verdict.CE), "a compiler has seen no test"
 
 
-def test_which_time_limit_was_passed_is_told() -> None:
+def test_the_reason_names_the_time_limit() -> None:
     def reason(cpu: float) -> str:
         result = m.Result(tests=[_test("secret/1", verdict="TLE", cpu=cpu)], limits=LIMITS)
-        seen = disclosure.to_submitter(_judged(verdict="TLE", result=result)).result
-        assert seen is not None
-        return seen.tests[0].reason
+        return disclosure.to_submitter(_judged(verdict="TLE", result=result)).result.tests[0].reason
 
     assert (reason(2.01), reason(0.1)) == ("CPU time limit exceeded", "time limit exceeded")
 
 
-def test_that_the_total_time_is_used_up_is_told() -> None:
+def test_total_time_exceeded_has_one_sentence() -> None:
     """In words that are the same for everybody, whatever the executor says."""
     account = Account(Allowance(problem_seconds=7), problem=True)
     late = _test("secret/1", verdict="TLE", reason=account.sentence)
     result = m.Result(tests=[late], limits=LIMITS, failed_test="secret/1", reason=f"test secret/1: {account.sentence}")
-    seen = disclosure.to_submitter(_judged(verdict="TLE", result=result)).result
-    assert seen is not None
+    view = disclosure.to_submitter(_judged(verdict="TLE", result=result)).result
     words = "total time exceeded: all runs of a submission together may take only so long; later tests are not run"
-    assert (seen.tests[0].reason, seen.reason) == (words, f"test secret/1: {words}")
+    assert (view.tests[0].reason, view.reason) == (words, f"test secret/1: {words}")
 
 
 def test_points_are_for_problems_that_give_points() -> None:
     def score(total: float | None) -> float | None:
-        seen = disclosure.to_submitter(_judged(result=m.Result(tests=[_test("secret/1")], score=total))).result
-        assert seen is not None
-        return seen.tests[0].score
+        task = _judged(result=m.Result(tests=[_test("secret/1")], score=total))
+        return disclosure.to_submitter(task).result.tests[0].score
 
     assert (score(50.0), score(None)) == (12.5, None)
 
@@ -172,26 +164,23 @@ def test_progress_is_a_count_or_nothing(progress: str) -> None:
 
 @given(st.floats(min_value=0, max_value=700))
 def test_seconds_are_rounded_up_by_a_tenth_at_most(value: float) -> None:
-    shown = disclosure.seconds(value)
-    assert value <= shown * (1 + 1e-9)
-    assert shown <= max(value * 1.16, disclosure.LEAST_SECONDS)
-    assert disclosure.seconds(shown) <= shown * (1 + 1e-9), "rounding twice changes nothing"
+    rounded = disclosure.seconds(value)
+    assert value <= rounded * (1 + 1e-9)
+    assert rounded <= max(value * 1.16, disclosure.LEAST_SECONDS)
+    assert disclosure.seconds(rounded) <= rounded * (1 + 1e-9), "rounding twice changes nothing"
 
 
 @given(st.floats(min_value=0, max_value=700), st.integers(0, 2**34), st.floats(0.1, 600), st.integers(2**22, 2**33))
-def test_a_figure_that_keeps_its_limit_is_not_shown_above_it(
-    cpu: float, memory: int, seconds: float, most: int
-) -> None:
-    limits = m.Limits(cpu=seconds, memory=most)
-    one = _test("secret/1").model_copy(update={"cpu": cpu, "memory": memory})
-    result = m.Result(tests=[one], cpu=cpu, memory=memory, limits=limits)
-    seen = disclosure.to_submitter(_judged(result=result)).result
-    assert seen is not None
-    for shown in (seen, seen.tests[0]):
-        assert (shown.cpu <= seconds) == (cpu <= seconds) or shown.cpu >= cpu > seconds
-        assert (shown.memory <= most) == (memory <= most)
-        assert shown.memory >= memory
-        assert shown.cpu >= cpu * (1 - 1e-9) - 1e-4
+def test_a_rounded_figure_keeps_its_limit(cpu: float, memory: int, seconds: float, memory_limit: int) -> None:
+    limits = m.Limits(cpu=seconds, memory=memory_limit)
+    test = _test("secret/1").model_copy(update={"cpu": cpu, "memory": memory})
+    result = m.Result(tests=[test], cpu=cpu, memory=memory, limits=limits)
+    view = disclosure.to_submitter(_judged(result=result)).result
+    for figures in (view, view.tests[0]):
+        assert (figures.cpu <= seconds) == (cpu <= seconds) or figures.cpu >= cpu > seconds
+        assert (figures.memory <= memory_limit) == (memory <= memory_limit)
+        assert figures.memory >= memory
+        assert figures.cpu >= cpu * (1 - 1e-9) - 1e-4
 
 
 def test_figures_carry_as_few_bits_as_the_page_says() -> None:
@@ -208,11 +197,11 @@ def test_no_field_that_is_not_listed_gets_out(data: st.DataObject) -> None:
     """Whatever is in the fields: also in those that somebody will add."""
     marks = Marks(data.draw, {})
     task = marks.message(m.Task, problem=m.ProblemRef(name="p", hash="b" * 64), verdict=m.Verdict.WA)
-    seen = disclosure.to_submitter(task, frozenset())
+    view = disclosure.to_submitter(task, frozenset())
     listed = {f"{model.__name__}.{name}" for model, names in disclosure.COPIED_FIELDS.items() for name in names}
-    files = ("Submission.", "SourceFile.")
     nested = (
-        *files,
+        "Submission.",
+        "SourceFile.",
         "Test.",
         "LimitsOverride.",
         "RunOptions.",
@@ -222,13 +211,13 @@ def test_no_field_that_is_not_listed_gets_out(data: st.DataObject) -> None:
         "GroupScore.",
         "Waits.",
     )
-    for place in marks.found(seen.model_dump_json()).values():
+    for place in marks.found(view.model_dump_json()).values():
         assert place in listed | {"TestResult.score"} or place.startswith(nested), place
 
 
-def _said(language: str, *, own_tests: bool, files: tuple[str, ...] = (), verdict: str = "AC") -> m.Task:
-    heard = m.TestResult(name="sample/1", verdict="AC", output="heard", error="heard", reason="heard")
-    result = m.Result(tests=[heard], compile_log="heard", reason="heard")
+def _disclosed(language: str, *, own_tests: bool, files: tuple[str, ...] = (), verdict: str = "AC") -> m.Task:
+    sample = m.TestResult(name="sample/1", verdict="AC", output="heard", error="heard", reason="heard")
+    result = m.Result(tests=[sample], compile_log="heard", reason="heard")
     task = _judged(verdict=verdict, result=result)
     sources = [m.SourceFile(name=name, text="x") for name in files]
     submission = task.submission.model_copy(update={"language": language, "files": sources})
@@ -240,11 +229,11 @@ def _said(language: str, *, own_tests: bool, files: tuple[str, ...] = (), verdic
 @pytest.mark.parametrize(
     ("language", "files"), [("perl", ()), ("haskell", ()), ("nim", ()), ("a-sites-own", ()), ("cpp", ("@o.cpp",))]
 )
-def test_without_own_tests_nothing_is_shown_that_the_code_may_have_written(language, files, verdict) -> None:
-    seen = _said(language, own_tests=False, files=files, verdict=verdict)
-    assert seen.result is not None and "heard" not in seen.result.model_dump_json()
-    shown = _said(language, own_tests=True, files=files, verdict=verdict)
-    assert shown.result is not None and shown.result.compile_log == shown.result.tests[0].output == "heard"
+def test_without_own_tests_no_output_is_shown(language, files, verdict) -> None:
+    view = _disclosed(language, own_tests=False, files=files, verdict=verdict)
+    assert "heard" not in view.result.model_dump_json()
+    full_view = _disclosed(language, own_tests=True, files=files, verdict=verdict)
+    assert full_view.result.compile_log == full_view.result.tests[0].output == "heard"
 
 
 def test_compilers_that_execute_code_of_a_submission_are_marked() -> None:
@@ -258,6 +247,6 @@ def test_compilers_that_execute_code_of_a_submission_are_marked() -> None:
     assert Language.model_validate({**table["c"].model_dump(exclude={"compile_executes"}), **row}).compile_executes
 
 
-def test_the_compilers_words_are_shown_where_compiling_executes_nothing() -> None:
-    seen = _said("cpp", own_tests=False, verdict="CE")
-    assert seen.result is not None and seen.result.compile_log == "heard" and not seen.result.tests[0].output
+def test_the_log_of_a_plain_compiler_is_shown() -> None:
+    view = _disclosed("cpp", own_tests=False, verdict="CE")
+    assert view.result.compile_log == "heard" and not view.result.tests[0].output

@@ -23,14 +23,12 @@ def nobody_answers(_: Any) -> Any:
 
 
 class Receiver:
-    """The client of a stream."""
-
     def __init__(self) -> None:
-        self.got = b""
+        self.received = b""
         self.pieces = asyncio.Queue[bytes]()
 
     async def send(self, data: bytes) -> None:
-        self.got += data
+        self.received += data
         self.pieces.put_nowait(data)
 
 
@@ -48,17 +46,17 @@ async def test_a_stream_that_cannot_go_on_ends_and_has_no_second_answer_in_it():
     receiver = Receiver()
     async with asyncio.timeout(20):
         await streams.listen(receiver.send, Wish(key="ada", **MAY, user="ada", after="1-1"), no_submission)
-    assert receiver.got == b"retry: 2000\n"
+    assert receiver.received == b"retry: 2000\n"
     streams.close()
 
 
-async def test_who_asks_for_all_that_happened_keeps_nobody_else_from_hearing_of_it():
+async def test_a_client_that_reads_old_events_delays_no_other():
     """Four questions of one person, who may have fifty streams, were all that a gateway asked at once."""
-    asked, over, loop = asyncio.Queue[str](), threading.Event(), asyncio.get_running_loop()
+    requests, over, loop = asyncio.Queue[str](), threading.Event(), asyncio.get_running_loop()
 
     def ask(request: ChangesRequest) -> ChangesReply:
         if request.user is not None:
-            loop.call_soon_threadsafe(asked.put_nowait, request.user)
+            loop.call_soon_threadsafe(requests.put_nowait, request.user)
         if request.user == "eve":
             over.wait(20)
         return ChangesReply(place="5-1")
@@ -71,14 +69,14 @@ async def test_who_asks_for_all_that_happened_keeps_nobody_else_from_hearing_of_
     listeners = [asyncio.create_task(listen("eve")) for _ in range(20)]
     try:
         async with asyncio.timeout(10):
-            assert await asked.get() == "eve"
+            assert await requests.get() == "eve"
             listeners.append(asyncio.create_task(listen("ada")))
-            assert await asked.get() == "ada"
+            assert await requests.get() == "ada"
     finally:
         over.set()
         streams.close()
-        for one in listeners:
-            one.cancel()
+        for listener in listeners:
+            listener.cancel()
 
 
 async def test_a_client_that_has_gone_ends_its_stream():
@@ -93,22 +91,22 @@ async def test_a_client_that_has_gone_ends_its_stream():
     streams.close()
 
 
-def change(version: int, *, done: bool = False) -> Change:
-    return Change(id="0-0", submission="0" * 24, version=version, user="ada", status="running", done=done)
+def change(version: int, *, final: bool = False) -> Change:
+    return Change(id="0-0", submission="0" * 24, version=version, user="ada", status="running", done=final)
 
 
 async def test_a_stream_of_a_submission_begins_with_its_newest_version():
     """The change may have come between the application's look and the registration of the listener."""
 
     async def current() -> Change:
-        return change(7, done=True)
+        return change(7, final=True)
 
     streams = Streams(lambda _: ChangesReply(place="5-1"), 10, nobody_answers)
     receiver = Receiver()
     async with asyncio.timeout(10):
         wish = Wish(key="ada", **MAY, user="ada", submission="0" * 24, version=3)
         await streams.listen(receiver.send, wish, current)
-    assert b"id: 7\n" in receiver.got
+    assert b"id: 7\n" in receiver.received
     streams.close()
 
 
@@ -117,29 +115,29 @@ async def listeners_after(check: Any, roles: list[str], *, sure: float = 0.0) ->
     streams = Streams(lambda _: ChangesReply(place="5-1"), 10, check)
     listeners = []
     for number, role in enumerate(roles):
-        one = _Listener(Wish(key="ada", role=role, credential=Credential("tokens", f"{number:064x}")))
-        one.checked -= sure
-        listeners.append(one)
+        listener = _Listener(Wish(key="ada", role=role, credential=Credential("tokens", f"{number:064x}")))
+        listener.checked -= sure
+        listeners.append(listener)
     streams._all = set(listeners)
     await streams._check_once()
-    return [one.over for one in listeners]
+    return [listener.over for listener in listeners]
 
 
 async def test_a_stream_ends_with_its_credential_and_with_its_role():
     ada = Principal("ada", "user", "")
 
     def check(credentials: Any) -> Any:
-        return {one: ada if int(one.id, 16) else None for one in credentials}
+        return {credential: ada if int(credential.id, 16) else None for credential in credentials}
 
     assert await listeners_after(check, ["user", "user", "admin"]) == [True, False, True]
 
 
-async def test_what_nobody_can_tell_counts_for_a_while():
+async def test_an_unconfirmed_credential_is_valid_for_a_minute():
     assert await listeners_after(nobody_answers, ["user"], sure=50) == [False]
     assert await listeners_after(nobody_answers, ["user"], sure=70) == [True]
 
 
-async def test_nothing_is_sent_while_nobody_confirms_that_a_listener_may_listen(monkeypatch):
+async def test_an_unconfirmed_listener_receives_nothing(monkeypatch):
     confirms = threading.Event()
 
     def check(credentials: Any) -> Any:

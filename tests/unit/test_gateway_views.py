@@ -30,8 +30,8 @@ NOW = datetime.datetime(2026, 1, 31, 12, 0, 5, tzinfo=datetime.UTC)
     ],
 )
 def test_ago(passed, text):
-    when = (NOW - datetime.timedelta(seconds=passed)).isoformat()
-    assert views.ago(when, NOW) == text
+    moment = (NOW - datetime.timedelta(seconds=passed)).isoformat()
+    assert views.ago(moment, NOW) == text
 
 
 def test_times_that_are_none():

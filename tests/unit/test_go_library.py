@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import yaml
 
-from tests.support.lab import ROOT
+from tests.support.ansible import ROOT, ansible
 
 SCRIPT = """#!/bin/sh
 case "$1" in
@@ -29,7 +27,6 @@ PLAY = """
 
 
 def go(place: Path, version: str, end: str = "true") -> Path:
-    """A Go of this version in a directory of its own."""
     (place / "pkg").mkdir(parents=True, exist_ok=True)
     program = place / "go"
     program.write_text(SCRIPT.format(version=version, root=place, end=end))
@@ -38,7 +35,6 @@ def go(place: Path, version: str, end: str = "true") -> Path:
 
 
 def installed(program: Path) -> list[str]:
-    """What this Go has compiled, once per time."""
     path = program.with_name("installed")
     return path.read_text().split() if path.exists() else []
 
@@ -48,18 +44,11 @@ def run(directory: Path, programs: dict[str, Path], *options: str) -> tuple[dict
     hosts = {name: {"program": str(program)} for name, program in programs.items()}
     (directory / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts}}))
     (directory / "play.yml").write_text(PLAY)
-    settings = {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
-    settings |= {"ANSIBLE_ROLES_PATH": str(ROOT / "roles"), "ANSIBLE_PYTHON_INTERPRETER": sys.executable}
-    command = [Path(sys.executable).parent / "ansible-playbook", "-i", directory / "hosts.yml", directory / "play.yml"]
-    done = subprocess.run(
-        [*command, "-e", "judge_executor_go={{ program }}", *options],
-        env={**os.environ, **settings},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    changes = re.findall(r"^(\w+) .* changed=(\d+) .* failed=0 ", done.stdout, re.MULTILINE)
-    return {name: int(count) for name, count in changes}, done.stdout + done.stderr
+    words = ["-i", directory / "hosts.yml", directory / "play.yml", "-e", "judge_executor_go={{ program }}", *options]
+    settings = {"ANSIBLE_ROLES_PATH": str(ROOT / "roles"), "ANSIBLE_PYTHON_INTERPRETER": sys.executable}
+    process = ansible("playbook", *words, **settings)
+    changes = re.findall(r"^(\w+) .* changed=(\d+) .* failed=0 ", process.stdout, re.MULTILINE)
+    return {name: int(count) for name, count in changes}, process.stdout + process.stderr
 
 
 def test_it_is_compiled_once_where_it_is_missing_and_again_after_an_upgrade(tmp_path: Path) -> None:

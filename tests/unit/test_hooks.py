@@ -20,15 +20,11 @@ from tests.support.receivers import is_genuine
 LOCAL = addresses.networks(["127.0.0.0/8", "::1/128"])
 
 
-# --- signatures ------------------------------------------------------------------------------------------------
-
-
 def test_the_example_of_the_specification():
-    """Known to the libraries of receivers, so that ours is what they compute."""
-    told = signing.headers(
+    headers = signing.headers(
         "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}'
     )
-    assert told == {
+    assert headers == {
         "webhook-id": "msg_p5jXN8AQM9LWM0D4loKWxJek",
         "webhook-timestamp": "1614265330",
         "webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
@@ -36,25 +32,23 @@ def test_the_example_of_the_specification():
 
 
 @given(st.binary(max_size=200), st.binary(max_size=200), st.integers(0, 2**33), st.floats(-1000, 1000))
-def test_only_what_was_signed_is_genuine(body, other, moment, late):
+def test_only_signed_calls_are_genuine(body, replacement, moment, late):
     secret = signing.new_secret()
-    told = signing.headers(secret, "x", moment, body)
-    assert is_genuine(secret, told, body, moment + late) == (abs(late) <= 300)
-    assert is_genuine(secret, told, other, moment) == (other == body)
-    assert not is_genuine(signing.new_secret(), told, body, moment)
-    assert not is_genuine(secret, told | {"webhook-id": "y"}, body, moment)
-    assert not is_genuine(secret, told | {"webhook-timestamp": str(moment + 1)}, body, moment)
-    turned = {**told, "webhook-signature": f"v1,old v2,x {told['webhook-signature']}"}
+    headers = signing.headers(secret, "x", moment, body)
+    assert is_genuine(secret, headers, body, moment + late) == (abs(late) <= 300)
+    assert is_genuine(secret, headers, replacement, moment) == (replacement == body)
+    assert not is_genuine(signing.new_secret(), headers, body, moment)
+    assert not is_genuine(secret, headers | {"webhook-id": "y"}, body, moment)
+    assert not is_genuine(secret, headers | {"webhook-timestamp": str(moment + 1)}, body, moment)
+    turned = {**headers, "webhook-signature": f"v1,old v2,x {headers['webhook-signature']}"}
     assert is_genuine(secret, turned, body, moment), "a receiver may know several"
 
 
 @pytest.mark.parametrize("secret", ["", "whsec_", "whsec_?", "whsec_" + "A" * 28, "whsec_" + "A" * 400])
-def test_what_is_no_secret(secret):
+def test_refused_secrets(secret):
     with pytest.raises(ValueError, match="a secret"):
         signing.key_of(secret)
 
-
-# --- addresses -------------------------------------------------------------------------------------------------
 
 PRIVATE = [
     *("127.0.0.1", "127.9.9.9", "10.1.2.3", "172.16.0.1", "172.31.255.255", "192.168.1.1", "169.254.169.254"),
@@ -103,7 +97,7 @@ def test_allowed_networks(address):
         ("http://example.com/" + "x" * 2048, "longer"),
     ],
 )
-def test_urls_that_nothing_is_sent_to(url, text):
+def test_refused_urls(url, text):
     assert text in addresses.url_fault(url)
 
 
@@ -111,9 +105,6 @@ def test_urls_that_nothing_is_sent_to(url, text):
 def test_urls(url):
     assert addresses.url_fault(url) == ""
     assert addresses.url_fault("http://127.0.0.1:1/", LOCAL) == ""
-
-
-# --- tries -----------------------------------------------------------------------------------------------------
 
 
 @given(st.integers(1, 10**6), st.floats(0, 1))
@@ -130,8 +121,8 @@ def test_three_days_in_all():
 
 @given(st.text(max_size=40))
 def test_any_retry_after(text):
-    found = tries.retry_after(text, datetime.datetime.now(datetime.UTC))
-    assert found is None or found >= 0
+    pause = tries.retry_after(text, datetime.datetime.now(datetime.UTC))
+    assert pause is None or pause >= 0
 
 
 def test_retry_after():
@@ -143,23 +134,22 @@ def test_retry_after():
     assert tries.retry_after("Wed, 31 Dec 2025 00:01:00 GMT", now) == 0
 
 
-# --- calls -----------------------------------------------------------------------------------------------------
-
-
 class _Server(ThreadingHTTPServer):
     def __init__(self):
         super().__init__(("127.0.0.1", 0), _Receiver)
-        self.got, self.say = [], (200, {})
+        self.requests, self.answer = [], (200, {})
 
 
 class _Receiver(BaseHTTPRequestHandler):
     server: _Server
 
     def do_POST(self):
-        self.server.got.append((self.path, dict(self.headers), self.rfile.read(int(self.headers["Content-Length"]))))
-        status, more = self.server.say
+        self.server.requests.append(
+            (self.path, dict(self.headers), self.rfile.read(int(self.headers["Content-Length"])))
+        )
+        status, headers = self.server.answer
         self.send_response(status)
-        for name, value in more.items():
+        for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(b"x\n" * 10_000)
@@ -184,53 +174,53 @@ def url(receiver, host="127.0.0.1"):
 
 async def test_a_call_and_its_outcome(receiver):
     async with Sender(LOCAL) as sender:
-        done = await sender.send(url(receiver), b"{}", {"webhook-id": "a"})
-        assert done.status == 200 and done.text.startswith("x\\nx") and len(done.text) <= 500
-        path, told, body = receiver.got.pop()
-        assert (path, body, told["webhook-id"], told["Content-Type"]) == ("/x", b"{}", "a", "application/json")
-        assert told["User-Agent"].startswith("judge/")
-        receiver.say = (503, {"Retry-After": "7"})
-        done = await sender.send(url(receiver), b"{}", {})
-        assert (done.status, done.retry_after) == (503, "7")
-        receiver.got.clear()
-        receiver.say = (307, {"Location": url(receiver)})
+        outcome = await sender.send(url(receiver), b"{}", {"webhook-id": "a"})
+        assert outcome.status == 200 and outcome.text.startswith("x\\nx") and len(outcome.text) <= 500
+        path, headers, body = receiver.requests.pop()
+        assert (path, body, headers["webhook-id"], headers["Content-Type"]) == ("/x", b"{}", "a", "application/json")
+        assert headers["User-Agent"].startswith("judge/")
+        receiver.answer = (503, {"Retry-After": "7"})
+        outcome = await sender.send(url(receiver), b"{}", {})
+        assert (outcome.status, outcome.retry_after) == (503, "7")
+        receiver.requests.clear()
+        receiver.answer = (307, {"Location": url(receiver)})
         assert (await sender.send(url(receiver), b"{}", {})).status == 307
-        assert len(receiver.got) == 1, "no redirection is followed"
+        assert len(receiver.requests) == 1, "no redirection is followed"
 
 
 async def test_no_private_address_is_reached(receiver):
     """Neither by number nor by name, nor by a name whose address is looked up when the call is made."""
     async with Sender() as sender:
         for host in ("127.0.0.1", "localhost", "[::1]", "2130706433", "127.1"):
-            done = await sender.send(url(receiver, host), b"{}", {})
-            assert done.status == 0 and ("no public address" in done.text or host[0] in "12"), (host, done)
-    assert receiver.got == []
+            outcome = await sender.send(url(receiver, host), b"{}", {})
+            assert outcome.status == 0 and ("no public address" in outcome.text or host[0] in "12"), (host, outcome)
+    assert receiver.requests == []
 
 
 async def test_a_call_without_an_answer():
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         async with Sender(LOCAL, seconds=0.3) as sender:
-            done = await sender.send(f"http://127.0.0.1:{port}/", b"{}", {})
-            assert (done.status, done.text) == (0, "no answer within 0.3 s")
-            done = await sender.send(f"https://127.0.0.1:{port}/", b"{}", {})
-            assert done.status == 0 and done.text
+            outcome = await sender.send(f"http://127.0.0.1:{port}/", b"{}", {})
+            assert (outcome.status, outcome.text) == (0, "no answer within 0.3 s")
+            outcome = await sender.send(f"https://127.0.0.1:{port}/", b"{}", {})
+            assert outcome.status == 0 and outcome.text
     async with Sender(LOCAL) as sender:
-        done = await sender.send(f"http://127.0.0.1:{port}/", b"{}", {})
-        assert (done.status, done.text) == (0, "connection refused")
-        done = await sender.send("http://none.invalid/", b"{}", {})
-        assert (done.status, done.text) == (0, "the name none.invalid stands for no address")
+        outcome = await sender.send(f"http://127.0.0.1:{port}/", b"{}", {})
+        assert (outcome.status, outcome.text) == (0, "connection refused")
+        outcome = await sender.send("http://none.invalid/", b"{}", {})
+        assert (outcome.status, outcome.text) == (0, "the name none.invalid stands for no address")
 
 
-async def test_names_that_take_long_keep_nobody_else_waiting(receiver, monkeypatch):
+async def test_slow_name_lookups_delay_no_other_call(receiver, monkeypatch):
     """Names of one person, whose server of names says nothing, had all threads of the judicator's loop."""
     real, over = socket.getaddrinfo, threading.Event()
 
-    def lookup(host, *arguments, **more):
+    def lookup(host, *arguments, **options):
         if str(host).endswith(".test"):
             over.wait(20)
             raise socket.gaierror(socket.EAI_AGAIN, "no answer")
-        return real(host, *arguments, **more)
+        return real(host, *arguments, **options)
 
     monkeypatch.setattr(socket, "getaddrinfo", lookup)
     try:
@@ -240,9 +230,11 @@ async def test_names_that_take_long_keep_nobody_else_waiting(receiver, monkeypat
             async with asyncio.timeout(0.8):
                 await asyncio.to_thread(int)
                 assert (await sender.send(url(receiver, "localhost"), b"{}", {})).status == 200
-            assert {done.text for done in await asyncio.gather(*slow)} == {"no answer within 1 s"}
-            more = [asyncio.create_task(sender.send(f"http://{n}.test/", b"{}", {})) for n in range(lookups.MOST - 59)]
-            said = {done.text for done in await asyncio.gather(*more)}
-            assert said == {"no answer within 1 s", "too many names are being looked up; it is tried again"}
+            assert {outcome.text for outcome in await asyncio.gather(*slow)} == {"no answer within 1 s"}
+            excess = [
+                asyncio.create_task(sender.send(f"http://{n}.test/", b"{}", {})) for n in range(lookups.MOST - 59)
+            ]
+            texts = {outcome.text for outcome in await asyncio.gather(*excess)}
+            assert texts == {"no answer within 1 s", "too many names are being looked up; it is tried again"}
     finally:
         over.set()

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -18,8 +16,8 @@ from hypothesis import strategies as st
 from plugins.action.judge_variables import HOSTS, outside, too_old, wrong_hosts
 from plugins.module_utils.judge_names import NOBODY, host_pattern, name_fault
 from plugins.module_utils.judge_roster import refusals, unknown
+from tests.support.ansible import LOCAL, ROOT, ansible
 
-ROOT = Path(__file__).resolve().parents[2]
 GROUPS = {
     "judicators": ["j1", "j2", "j3"],
     "executors": ["e1", "e2"],
@@ -45,24 +43,17 @@ ELSEWHERE = ["localhost", "127.0.0.1", "j9", "J1", "e1.example"]
 
 @pytest.fixture(scope="module")
 def inventory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Hosts that are this machine, without rights: what would change them would fail."""
     path = tmp_path_factory.mktemp("inventory") / "hosts.yml"
-    here = {"ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": sys.executable}
     groups = {"judicators": ["j2", "j3"], "executors": ["e1"], "gateways": ["g1"]}
-    path.write_text(yaml.safe_dump({group: {"hosts": dict.fromkeys(names, here)} for group, names in groups.items()}))
+    path.write_text(yaml.safe_dump({group: {"hosts": dict.fromkeys(names, LOCAL)} for group, names in groups.items()}))
     return path
 
 
-def ansible(
+def play(
     inventory: Path, verbs: Iterable[str], variables: dict[str, str], *options: str
 ) -> subprocess.CompletedProcess[str]:
     playbooks = [ROOT / f"playbooks/{verb}.yml" for verb in verbs]
-    command = [Path(sys.executable).parent / "ansible-playbook", "-i", inventory, *playbooks]
-    environment = {**os.environ, "ANSIBLE_NOCOLOR": "1", "COLUMNS": "1000"}
-    return subprocess.run(
-        [*command, "-e", json.dumps(variables), *options],
-        cwd=ROOT, capture_output=True, text=True, check=False, env=environment, timeout=120,
-    )  # fmt: skip
+    return ansible("playbook", "-i", inventory, *playbooks, "-e", json.dumps(variables), *options)
 
 
 def plays(text: str) -> Iterator[tuple[str, set[str]]]:
@@ -75,24 +66,24 @@ def plays(text: str) -> Iterator[tuple[str, set[str]]]:
 
 @pytest.mark.parametrize("value", [*PATTERNS, *GROUP_NAMES, *ELSEWHERE], ids=str)
 @pytest.mark.parametrize("name", sorted(HOSTS))
-def test_what_is_not_the_name_of_one_host_is_refused(name: str, value: object) -> None:
+def test_a_host_argument_that_is_no_host_name_is_refused(name: str, value: object) -> None:
     groups = {**ALL, "ungrouped": []}
     assert host_pattern(value, groups) == NOBODY
     faults = wrong_hosts({name: value}, groups)
     if name == "judge_remove" and value in ELSEWHERE:  # the cluster's list of members decides
         assert faults == []
         inventory = {group: ALL[group] for group in GROUPS}
-        (why,) = unknown(healthy(), [str(value)], inventory)
-        assert why.startswith(f"'{value}' is no host of the inventory")
+        (sentence,) = unknown(healthy(), [str(value)], inventory)
+        assert sentence.startswith(f"'{value}' is no host of the inventory")
         return
     (fault,) = faults
     assert fault.startswith(f"{name} is '{value}', which is ")
 
 
-def test_hosts_of_the_house_in_a_group_of_ours_are_refused() -> None:
-    ours = {"judicators": ["j1"], "executors": ["e1"], "monitors": ["m1"]}
-    assert outside(ours) == outside({**ours, "judge": ["j1", "e1", "m1"]}) == []
-    (fault,) = outside({**ours, "judge": ["j1", "e1"]})
+def test_a_host_outside_of_the_group_judge_is_refused() -> None:
+    groups = {"judicators": ["j1"], "executors": ["e1"], "monitors": ["m1"]}
+    assert outside(groups) == outside({**groups, "judge": ["j1", "e1", "m1"]}) == []
+    (fault,) = outside({**groups, "judge": ["j1", "e1"]})
     assert "m1 of 'monitors' is not in it" in fault
 
 
@@ -114,10 +105,9 @@ def test_a_pattern_of_ansible_is_never_a_name(text: str) -> None:
 
 
 def test_plays_for_a_named_host_have_no_hosts_if_a_pattern_is_given(inventory: Path) -> None:
-    """All other plays have the same hosts as without a name."""
     listed = []
     for value in ("", "j2,j3", "e*"):
-        run = ansible(inventory, VERBS.values(), {**dict.fromkeys(VERBS, value), "confirm": value}, "--list-hosts")
+        run = play(inventory, VERBS.values(), {**dict.fromkeys(VERBS, value), "confirm": value}, "--list-hosts")
         assert run.returncode == 0, run.stderr
         listed.append(list(plays(run.stdout)))
     assert len(listed[0]) > 20
@@ -126,7 +116,7 @@ def test_plays_for_a_named_host_have_no_hosts_if_a_pattern_is_given(inventory: P
 
 @pytest.mark.parametrize(("name", "verb"), sorted(VERBS.items()))
 def test_a_playbook_ends_before_its_first_change_if_a_pattern_is_given(inventory: Path, name: str, verb: str) -> None:
-    run = ansible(inventory, [verb], {name: "j2,j3", "confirm": "j2,j3"})
+    run = play(inventory, [verb], {name: "j2,j3", "confirm": "j2,j3"})
     assert run.returncode != 0
     assert "changed: [" not in run.stdout
     assert f"{name} is 'j2,j3', which is" in run.stdout.replace("\\'", "'"), run.stdout
@@ -158,5 +148,5 @@ def test_two_of_three_judicators_do_not_leave_under_one_name() -> None:
 )
 def test_an_ansible_that_is_too_old_is_refused(version: str, old: bool) -> None:
     assert bool(too_old(version)) is old
-    wanted = yaml.safe_load((ROOT / "meta/runtime.yml").read_text())["requires_ansible"]
-    assert wanted.startswith(">=2.19"), "the collection wants the same"
+    requirement = yaml.safe_load((ROOT / "meta/runtime.yml").read_text())["requires_ansible"]
+    assert requirement.startswith(">=2.19"), "the collection wants the same"

@@ -36,10 +36,9 @@ def submission(files: dict[str, bytes], **fields: object) -> Submission:
     return Submission(files=[SourceFile.of(name, data) for name, data in files.items()], **fields)
 
 
-def planned(one: Submission, include=None, task: IoiTask | None = None) -> tuple[Program | None, str]:
-    """The program, or the sentence that refuses it."""
+def planned(upload: Submission, include=None, task: IoiTask | None = None) -> tuple[Program | None, str]:
     try:
-        return plan(one, LIMITS, TABLE, include, task), ""
+        return plan(upload, LIMITS, TABLE, include, task), ""
     except UnfitError as exc:
         return None, str(exc)
 
@@ -65,13 +64,11 @@ def lay(names) -> None:
     entry=st.sampled_from(["", "first", "a", "Main"]),
     alone=st.booleans(),
 )
-def test_every_tree_is_a_program_that_can_be_laid_out_or_is_refused_in_a_sentence(
-    language, own, include, task, entry, alone
-):
-    said = {"": None, "first": next(iter(own))}.get(entry, entry)
+def test_every_tree_is_a_program_or_a_refusal(language, own, include, task, entry, alone):
+    entry_name = {"": None, "first": next(iter(own))}.get(entry, entry)
     fields = {"language": language} if language else {"command": "./run", "compile": "make"}
-    one = submission(own, entry=said, options=RunOptions(alone=alone), **fields)
-    program, refusal = planned(one, include, task)
+    upload = submission(own, entry=entry_name, options=RunOptions(alone=alone), **fields)
+    program, refusal = planned(upload, include, task)
     if program is None:
         assert "rename your" in refusal
         if task is None and not (len(own) == 1 and language):  # else the judge has renamed files
@@ -107,7 +104,7 @@ def test_a_name_that_is_a_file_and_a_folder_is_refused_by_name(own, include, lan
 
 
 @functools.cache
-def many(count: int, suffix: str) -> dict[str, bytes]:
+def long_names(count: int, suffix: str) -> dict[str, bytes]:
     return {f"{'d' * 120}/{number:04}{'n' * 120}{suffix}": b"" for number in range(count)}
 
 
@@ -115,7 +112,7 @@ def many(count: int, suffix: str) -> dict[str, bytes]:
 def test_a_thousand_long_names_are_a_program_or_a_sentence(language):
     row = TABLE[language]
     suffix = (row.suffixes or row.sources or [".txt"])[0]
-    program, refusal = planned(submission(many(1000, suffix), language=language))
+    program, refusal = planned(submission(long_names(1000, suffix), language=language))
     if program is None:
         assert "use fewer files, or shorter names" in refusal
         return
@@ -124,8 +121,8 @@ def test_a_thousand_long_names_are_a_program_or_a_sentence(language):
 
 
 @given(st.text(max_size=300))
-def test_a_source_beside_a_command_has_a_plain_name_whatever_it_is_called(filename):
-    one = Submission(command="true", source="x", filename=filename[:255])
-    (name,) = plan(one, LIMITS, TABLE).files
+def test_a_source_beside_a_command_has_a_plain_name(filename):
+    upload = Submission(command="true", source="x", filename=filename[:255])
+    (name,) = plan(upload, LIMITS, TABLE).files
     assert "/" not in name
     assert not name_fault(name)

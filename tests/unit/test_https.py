@@ -17,7 +17,7 @@ NAME = "judge.example.org"
 Files = tuple[bytes, bytes]
 
 
-def told(tmp_path: Path, files: Files, name: str = NAME) -> tuple[str, list[str]]:
+def verdict_of(tmp_path: Path, files: Files, name: str = NAME) -> tuple[str, list[str]]:
     chain, key = tmp_path / "chain.pem", tmp_path / "key.pem"
     chain.write_bytes(files[0])
     key.write_bytes(files[1])
@@ -33,67 +33,56 @@ def good() -> Public:
 @pytest.mark.parametrize("name", [NAME, "a.judge.example.org", "192.0.2.7"])
 def test_a_chain_with_its_intermediate_authority_is_right(tmp_path: Path, good: Public, name: str) -> None:
     chain = good.server.pem + good.middle.pem
-    assert told(tmp_path, (chain, good.server.key_pem), name) == ("", [])
+    assert verdict_of(tmp_path, (chain, good.server.key_pem), name) == ("", [])
     # With the root, and with text that openssl writes around certificates.
-    whole = b"Certificate:\n" + chain + b"\nthe root:\n" + good.root.pem
-    assert told(tmp_path, (whole, good.server.key_pem), name) == ("", [])
+    chain_with_root = b"Certificate:\n" + chain + b"\nthe root:\n" + good.root.pem
+    assert verdict_of(tmp_path, (chain_with_root, good.server.key_pem), name) == ("", [])
 
 
 def test_a_certificate_that_signed_itself_is_right(tmp_path: Path) -> None:
     own = issue(NAME, sans=(NAME,))
-    assert told(tmp_path, (own.pem, own.key_pem)) == ("", [])
+    assert verdict_of(tmp_path, (own.pem, own.key_pem)) == ("", [])
 
 
 def test_a_missing_intermediate_authority_is_a_warning(tmp_path: Path, good: Public) -> None:
     """A root that signs servers' certificates itself is possible, so it is no fault."""
-    fault, warnings = told(tmp_path, (good.server.pem, good.server.key_pem))
+    fault, warnings = verdict_of(tmp_path, (good.server.pem, good.server.key_pem))
     assert fault == ""
     assert [text.partition(";")[0] for text in warnings] == ["chain.pem: there is no issuer in this file"]
 
 
 def test_an_end_that_is_near_is_a_warning(tmp_path: Path, good: Public) -> None:
-    soon = issue(NAME, good.middle, sans=(NAME,), ends=3.5 * DAY)
-    fault, warnings = told(tmp_path, (soon.pem + good.middle.pem, soon.key_pem))
-    assert (fault, warnings) == ("", ["chain.pem: the certificate expires in 3 days; renew it"])
+    assert verdict_of(tmp_path, served(good.middle, ends=3.5 * DAY)) == (
+        "",
+        ["chain.pem: the certificate expires in 3 days; renew it"],
+    )
 
 
-def of(issuer: Issuer, begins: datetime.timedelta = -DAY, ends: datetime.timedelta = 90 * DAY) -> Issuer:
-    return issue(NAME, issuer, sans=(NAME,), begins=begins, ends=ends)
+def served(issuer: Issuer, begins: datetime.timedelta = -DAY, ends: datetime.timedelta = 90 * DAY) -> Files:
+    server = issue(NAME, issuer, sans=(NAME,), begins=begins, ends=ends)
+    return server.pem + issuer.pem, server.key_pem
 
 
-def encrypted(one: Issuer) -> bytes:
-    return one.key.private_bytes(
+def encrypted(issuer: Issuer) -> bytes:
+    return issuer.key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
         serialization.BestAvailableEncryption(b"passphrase"),
     )
 
 
-def expired(good: Public) -> Files:
-    one = of(good.middle, -3 * DAY, -DAY)
-    return one.pem + good.middle.pem, one.key_pem
-
-
-def early(good: Public) -> Files:
-    one = of(good.middle, DAY, 3 * DAY)
-    return one.pem + good.middle.pem, one.key_pem
-
-
-def of_an_expired_authority(good: Public) -> Files:
-    middle = issue("Old", good.root, begins=-3 * DAY, ends=-DAY)
-    one = of(middle)
-    return one.pem + middle.pem, one.key_pem
-
-
 FAULTS: dict[str, tuple[Callable[[Public], Files], str]] = {
-    "expired": (expired, "chain.pem: the certificate expired on "),
-    "not valid yet": (early, "chain.pem: the certificate is not valid before "),
+    "expired": (lambda good: served(good.middle, -3 * DAY, -DAY), "chain.pem: the certificate expired on "),
+    "not valid yet": (
+        lambda good: served(good.middle, DAY, 3 * DAY),
+        "chain.pem: the certificate is not valid before ",
+    ),
     "an expired authority": (
-        of_an_expired_authority,
+        lambda good: served(issue("Old", good.root, begins=-3 * DAY, ends=-DAY)),
         "chain.pem: an issuer's certificate in this file is",
     ),
     "another's key": (
-        lambda good: (good.server.pem + good.middle.pem, of(good.middle).key_pem),
+        lambda good: (good.server.pem + good.middle.pem, served(good.middle)[1]),
         "chain.pem: the first certificate does not belong to the key key.pem; put the gateway's own",
     ),
     "the wrong order": (
@@ -126,22 +115,22 @@ FAULTS: dict[str, tuple[Callable[[Public], Files], str]] = {
 
 
 @pytest.mark.parametrize("kind", FAULTS)
-def test_what_a_browser_refuses_is_one_sentence(tmp_path: Path, good: Public, kind: str) -> None:
+def test_a_certificate_that_browsers_refuse_is_one_sentence(tmp_path: Path, good: Public, kind: str) -> None:
     make, sentence = FAULTS[kind]
-    fault, _ = told(tmp_path, make(good))
+    fault, _ = verdict_of(tmp_path, make(good))
     assert fault.startswith(sentence), fault
     assert "\n" not in fault and "Traceback" not in fault
 
 
-def test_names_that_nobody_uses_are_told(tmp_path: Path, good: Public) -> None:
-    other = issue("x", good.middle, sans=("www.example.org", "192.0.2.9"))
-    fault, _ = told(tmp_path, (other.pem + good.middle.pem, other.key_pem))
+def test_a_certificate_for_other_names_is_a_fault(tmp_path: Path, good: Public) -> None:
+    server = issue("x", good.middle, sans=("www.example.org", "192.0.2.9"))
+    fault, _ = verdict_of(tmp_path, (server.pem + good.middle.pem, server.key_pem))
     assert fault.startswith(
         "chain.pem: the certificate is for www.example.org, 192.0.2.9, and people reach the gateway as judge.example.o"
     )
 
 
-def test_files_that_are_not_there_are_told(tmp_path: Path, good: Public) -> None:
+def test_missing_files_are_a_fault(tmp_path: Path, good: Public) -> None:
     chain, key = tmp_path / "chain.pem", tmp_path / "key.pem"
     assert "the certificate cannot be read: No such file" in https.verdict(str(chain), str(key), NAME).fault
     chain.write_bytes(good.server.pem)

@@ -39,14 +39,19 @@ CE = languages.table("ce")
 IDS = st.integers(0, 2**96 - 1).map(lambda number: f"{number:024x}")
 
 
-def asked(**given: object) -> fields.Fields:
+def read_fields(**values: object) -> fields.Fields:
     """A submission of Python that was asked for."""
     return fields.read(
-        {"language_id": 71, "source_code": "x", **given},
+        {"language_id": 71, "source_code": "x", **values},
         CE,
         lambda row: row.judged({"python3", "c", "go"}),
         base64=False,
     )
+
+
+def read_any(values: dict[str, object], **options: bool) -> fields.Fields:
+    """With all languages."""
+    return fields.read({"source_code": "x", **values}, CE, lambda _: True, base64=False, **options)
 
 
 @pytest.mark.parametrize("kind", ["application/json", "application/x-www-form-urlencoded"])
@@ -58,8 +63,7 @@ def test_json_may_begin_with_a_byte_order_mark(kind: str) -> None:
 
 def test_callbacks_may_be_switched_off() -> None:
     """Row C4."""
-    given = {"language_id": 71, "source_code": "x", "callback_url": "https://example.org"}
-    read = functools.partial(fields.read, given, CE, lambda _: True, base64=False)
+    read = functools.partial(read_any, {"language_id": 71, "callback_url": "https://example.org"})
     assert read(callbacks=False).faults == {"callback_url": ["setting callback is not allowed"]}
     assert read(callbacks=True).faults == {}
 
@@ -74,14 +78,14 @@ def test_a_callback_says_of_a_problem_no_more_than_the_status() -> None:
     secret = m.TestResult(name="1", verdict=m.Verdict.RTE, signal=11, output="secret")
     result = m.Result(tests=[secret], failed_test="1", stdout="secret", compile_log="of the compiler")
     own = {"id": "0" * 24, "done": True, "status": "success", "verdict": "RTE", "result": result, "created": ""}
-    for problem, number, shown in ((None, 7, True), ("hello", 11, False)):
+    for problem, number, visible in ((None, 7, True), ("hello", 11, False)):
         submission = {"language": "c", "source": "x", "problem": problem, "user": "ada"}
-        told = callbacks.body(m.Task.model_validate({**own, "submission": submission}), b"")
-        assert (json.loads(told)["status"]["id"], b"c2VjcmV0" in told) == (number, shown)
+        body = callbacks.body(m.Task.model_validate({**own, "submission": submission}), b"")
+        assert (json.loads(body)["status"]["id"], b"c2VjcmV0" in body) == (number, visible)
 
 
-def made(**given: object) -> m.Submission:
-    return program.submission(asked(**given), handed.Bounds(), lambda data: f"{len(data):064x}")
+def submission_of(**values: object) -> m.Submission:
+    return program.submission(read_fields(**values), handed.Bounds(), lambda data: f"{len(data):064x}")
 
 
 def test_every_row_of_the_page_is_tried() -> None:
@@ -100,10 +104,10 @@ def test_a_token_is_a_uuid_that_names_its_task(task: str) -> None:
 
 
 @given(st.uuids(version=4))
-def test_another_uuid_names_no_task(other: uuid.UUID) -> None:
-    found = task_of(str(other))
-    assert found is None or token_of(found) == str(other)
-    assert task_of(str(other).replace("-", "")) is task_of("x") is None
+def test_another_uuid_names_no_task(token: uuid.UUID) -> None:
+    task = task_of(str(token))
+    assert task is None or token_of(task) == str(token)
+    assert task_of(str(token).replace("-", "")) is task_of("x") is None
 
 
 @given(st.binary(max_size=300))
@@ -141,13 +145,13 @@ NEAR = st.fixed_dictionaries(
 @given(st.just({}) | st.dictionaries(st.sampled_from(NAMES), JSON), NEAR)
 @example({"callback_url": "\ud800", "stdin": "\ud800"}, {})
 @example({"language_id": "\ud800"}, {})
-def test_whatever_is_sent_has_faults_or_is_a_submission(sent: dict[str, object], near: dict[str, object]) -> None:
-    found = asked(**{**sent, **near})
-    if found.faults or found.archive is not None:
-        assert all(isinstance(text, str) and text.encode() for texts in found.faults.values() for text in texts)
+def test_any_fields_have_faults_or_are_a_submission(values: dict[str, object], near: dict[str, object]) -> None:
+    parsed = read_fields(**{**values, **near})
+    if parsed.faults or parsed.archive is not None:
+        assert all(isinstance(text, str) and text.encode() for texts in parsed.faults.values() for text in texts)
         return
     try:
-        submission = program.submission(found, handed.Bounds(), lambda data: f"{len(data):064x}")
+        submission = program.submission(parsed, handed.Bounds(), lambda data: f"{len(data):064x}")
     except ValidationError as exc:
         odd = {str(error["loc"][0]) for error in exc.errors()}
     else:
@@ -156,16 +160,16 @@ def test_whatever_is_sent_has_faults_or_is_a_submission(sent: dict[str, object],
     assert odd <= {"problem", "told"}
     if odd:
         return
-    assert submission.told["number_of_runs"] == found.values["number_of_runs"]
-    assert submission.language == "python3" or found.row is not CE[71]
+    assert submission.told["number_of_runs"] == parsed.values["number_of_runs"]
+    assert submission.language == "python3" or parsed.row is not CE[71]
     assert submission.model_dump_json(), "what goes to the judicators is Unicode"
-    if found.problem is not None:
+    if parsed.problem is not None:
         assert (submission.tests, submission.options, submission.limits) == ([], None, m.LimitsOverride())
         return
-    assert len(submission.tests) == (len(found.tests) or found.values["number_of_runs"]) > 0
-    if not found.tests:
-        without = {one.input is None and one.input_blob is None for one in submission.tests}
-        assert without == {"stdin" not in found.contents}, "each run is given it"
+    assert len(submission.tests) == (len(parsed.tests) or parsed.values["number_of_runs"]) > 0
+    if not parsed.tests:
+        without = {test.input is None and test.input_blob is None for test in submission.tests}
+        assert without == {"stdin" not in parsed.contents}, "each run is given it"
     assert None not in submission.limits.model_dump().values()
 
 
@@ -173,13 +177,9 @@ def test_whatever_is_sent_has_faults_or_is_a_submission(sent: dict[str, object],
     ("name", "value", "faults"),
     [
         ("wall_time_limit", 0.5, ["must be greater than or equal to 1"]),
-        ("wall_time_limit", 20, []),
         ("wall_time_limit", 20.5, ["must be less than or equal to 20.0"]),
-        ("memory_limit", 2047, ["must be greater than or equal to 2048"]),
-        ("memory_limit", "512000", []),
         ("memory_limit", 512_001, ["must be less than or equal to 512000"]),
         ("number_of_runs", 0, ["must be greater than 0"]),
-        ("number_of_runs", 21, ["must be less than or equal to 20"]),
         ("number_of_runs", 0.5, ["must be greater than 0"]),
         ("number_of_runs", "0.999", ["must be greater than 0"]),
         ("number_of_runs", 1.5, []),
@@ -198,7 +198,7 @@ def test_whatever_is_sent_has_faults_or_is_a_submission(sent: dict[str, object],
     ],
 )
 def test_bounds(name: str, value: object, faults: list[str]) -> None:
-    assert asked(**{name: value}).faults.get(name, []) == faults
+    assert read_fields(**{name: value}).faults.get(name, []) == faults
 
 
 # As Judge0's page has them: its defaults and bounds. `above`: the least itself is not taken.
@@ -215,37 +215,37 @@ BOUNDS = [
 ]
 
 
-def test_the_bounds_are_those_of_all_numbers() -> None:
+def test_every_number_has_bounds() -> None:
     assert [name for name, *_ in BOUNDS] == list(fields.NUMBERS)
 
 
-@pytest.mark.parametrize(("name", "default", "least", "above", "most"), BOUNDS)
-def test_defaults_and_bounds_are_judge0s(name: str, default: int, least: int, above: bool, most: int) -> None:
-    assert asked().values[name] == asked(**{name: ""}).values[name] == default
-    for value in (least + 1 if above else least, str(most)):
-        assert asked(**{name: value}).values[name] == float(value) and asked(**{name: value}).faults == {}
-        assert made(**{name: value}).told[name] == float(value), "ours take what Judge0's take"
-    for value in (least if above else least - 0.01, most + 0.01, f"{most + 1}"):
-        assert list(asked(**{name: value}).faults) == [name]
+@pytest.mark.parametrize(("name", "default", "minimum", "above", "maximum"), BOUNDS)
+def test_defaults_and_bounds_are_judge0s(name: str, default: int, minimum: int, above: bool, maximum: int) -> None:
+    assert read_fields().values[name] == read_fields(**{name: ""}).values[name] == default
+    for value in (minimum + 1 if above else minimum, str(maximum)):
+        assert read_fields(**{name: value}).values[name] == float(value) and read_fields(**{name: value}).faults == {}
+        assert submission_of(**{name: value}).told[name] == float(value), "ours take what Judge0's take"
+    for value in (minimum if above else minimum - 0.01, maximum + 0.01, f"{maximum + 1}"):
+        assert list(read_fields(**{name: value}).faults) == [name]
 
 
-def test_limits_are_ours_in_our_units() -> None:
-    submission = made(cpu_time_limit=0, memory_limit=2048, stack_limit=0, max_file_size=64, wall_time_limit=3)
+def test_limits_in_our_units() -> None:
+    submission = submission_of(cpu_time_limit=0, memory_limit=2048, stack_limit=0, max_file_size=64, wall_time_limit=3)
     limits = submission.limits
     assert (limits.cpu, limits.wall, limits.memory, limits.output) == (15.0, 3.0, 4 * 1024**2, 64 * 1024)
     assert (limits.stack, limits.processes) == (128_000 * 1024, 60)
-    assert made(max_file_size=0, stack_limit=1).limits.output == 4096 * 1024
+    assert submission_of(max_file_size=0, stack_limit=1).limits.output == 4096 * 1024
 
 
 def test_arguments_are_parted_as_a_shell_does_and_never_reach_one() -> None:
     assert program.words(" a 'b  c' $(id);x > y `z` ") == ["a", "b  c", "(id)x", "y", "z"]
     assert program.words("it's") == ["it's"]
-    submission = made(command_line_arguments="a 'b c'")
-    assert submission.options is not None and submission.options.arguments == ["a", "b c"]
+    submission = submission_of(command_line_arguments="a 'b c'")
+    assert submission.options.arguments == ["a", "b c"]
 
 
 @pytest.mark.parametrize(
-    ("language", "given", "kept"),
+    ("language", "options", "passed"),
     [
         (50, "-Wall -o a.out -O0", "-Wall -O0"),
         (54, "-oa.out -std=c++17 -o", "-std=c++17"),
@@ -258,12 +258,11 @@ def test_arguments_are_parted_as_a_shell_does_and_never_reach_one() -> None:
         (86, "-o x", "-o x"),
     ],
 )
-def test_where_the_program_goes_is_not_for_people_to_say(language: int, given: str, kept: str) -> None:
+def test_the_compilers_output_option_is_dropped(language: int, options: str, passed: str) -> None:
     """Row P17."""
-    told = {"language_id": language, "source_code": "x", "compiler_options": given}
-    made = program.submission(fields.read(told, CE, lambda _: True, base64=False), handed.Bounds(), str)
-    assert made.options is not None
-    assert (made.options.compiler, made.told["compiler_options"]) == (kept.split(), given)
+    parsed = read_any({"language_id": language, "compiler_options": options})
+    submission = program.submission(parsed, handed.Bounds(), str)
+    assert (submission.options.compiler, submission.told["compiler_options"]) == (passed.split(), options)
 
 
 def test_the_page_of_languages_fits_the_sdk_and_our_table() -> None:
@@ -282,41 +281,43 @@ def test_a_source_lies_in_the_box_under_judge0s_name_for_it() -> None:
     for row in CE.values():
         if row.row is None or table[row.row].entry != "file":
             continue
-        found = fields.read({"language_id": row.id, "source_code": "x"}, CE, lambda _: True, base64=False)
-        planned = plan(program.submission(found, handed.Bounds(), str), m.Limits(), table)
+        parsed = read_any({"language_id": row.id})
+        planned = plan(program.submission(parsed, handed.Bounds(), str), m.Limits(), table)
         assert (list(planned.files), planned.env["HOME"][:1]) == ([row.file], "/")
         words = " ".join([*planned.run, *(planned.compile or []), *planned.env.values()])
         assert row.file == table[row.row].source_name or f"/box/{table[row.row].source_name}" not in words, row
-    prolog = fields.read({"language_id": 69, "source_code": "x"}, CE, lambda _: True, base64=False)
+    prolog = read_any({"language_id": 69})
     planned = plan(program.submission(prolog, handed.Bounds(), str), m.Limits(), table)
     assert (list(planned.files), (planned.compile or [])[-1]) == (["main.pro"], "/box/main.pro"), "GNU's suffix"
-    of_a_problem = made(problem="sums", source_code="x")
+    of_a_problem = submission_of(problem="sums", source_code="x")
     assert list(plan(of_a_problem, m.Limits(), table).files) == ["main.py"], "graders may know it"
-    ours = m.Submission(language="python3", source="x", filename="a.py")
-    assert list(plan(ours, m.Limits(), table).files) == ["main.py"]
-    assert list(plan(ours.model_copy(update={"entry": "a.py"}), m.Limits(), table).files) == ["a.py"]
+    plain = m.Submission(language="python3", source="x", filename="a.py")
+    assert list(plan(plain, m.Limits(), table).files) == ["main.py"]
+    assert list(plan(plain.model_copy(update={"entry": "a.py"}), m.Limits(), table).files) == ["a.py"]
     for odd in ("-a.py", "a:b.py", "a.txt"):
-        said = ours.model_copy(update={"filename": odd, "entry": odd})
-        assert list(plan(said, m.Limits(), table).files) == ["main.py"], odd
+        renamed = plain.model_copy(update={"filename": odd, "entry": odd})
+        assert list(plan(renamed, m.Limits(), table).files) == ["main.py"], odd
 
 
 def test_a_form_may_have_a_list() -> None:
-    one, other = {"source_code": "a", "language_id": "71"}, {"source_code": "b"}
+    first, second = {"source_code": "a", "language_id": "71"}, {"source_code": "b"}
     for keys in (("[]", "[]", "[]"), ("[0]", "[0]", "[1]"), ("[7]", "[7]", "[9]"), ("[1]", "[1]", "[0]")):
         names = ("source_code", "language_id", "source_code")
         pairs = [
             (f"submissions{key}[{name}]", text) for key, name, text in zip(keys, names, ["a", "71", "b"], strict=True)
         ]
-        wanted = [other, one] if keys[2] == "[0]" else [one, other]
-        assert wire.nested([("wait", "no"), *pairs, ("wait", "true")]) == {"wait": "true", "submissions": wanted}, keys
+        expected = [second, first] if keys[2] == "[0]" else [first, second]
+        assert wire.nested([("wait", "no"), *pairs, ("wait", "true")]) == {"wait": "true", "submissions": expected}, (
+            keys
+        )
     for odd in ("submissions[", "submissions[]", "submissions[x][stdin]", "[][a]", "submissions[][a][b]"):
         assert wire.nested([(odd, "1")]) == {odd: "1"}
 
 
 def test_a_form_of_very_many_objects_or_fields_takes_no_time() -> None:
     started = time.process_time()
-    found = wire.nested([("s[][a]", "")] * 100_000)
-    assert len(found["s"]) == 100_000
+    objects = wire.nested([("s[][a]", "")] * 100_000)
+    assert len(objects["s"]) == 100_000
     assert time.process_time() - started < 5, "each is looked at once; with all before it, it would be minutes"
     with (
         flask.Flask("x").test_request_context(query_string="a&" * 5_000),
@@ -330,29 +331,31 @@ def test_a_form_of_very_many_objects_or_fields_takes_no_time() -> None:
 NAMELESS = ["", '; filename="x"', '; name="a\\"']
 
 
-@pytest.mark.parametrize("said", NAMELESS)
-def test_a_part_of_a_form_without_a_name_is_a_refusal(said: str) -> None:
-    part = f"--b\r\nContent-Disposition: form-data{said}\r\n\r\n1\r\n"
-    sent = {"method": "POST", "data": f"{part}--b--\r\n", "content_type": "multipart/form-data; boundary=b"}
-    with flask.Flask("x").test_request_context(**sent), pytest.raises(FieldError, match="has a part without a name"):
+@pytest.mark.parametrize("parameters", NAMELESS)
+def test_a_part_of_a_form_without_a_name_is_a_refusal(parameters: str) -> None:
+    part = f"--b\r\nContent-Disposition: form-data{parameters}\r\n\r\n1\r\n"
+    request = {"method": "POST", "data": f"{part}--b--\r\n", "content_type": "multipart/form-data; boundary=b"}
+    with flask.Flask("x").test_request_context(**request), pytest.raises(FieldError, match="has a part without a name"):
         handing.submission(SubmissionLimits())
-    if "filename" not in said:  # files of a form are left alone there
+    if "filename" not in parameters:  # files of a form are left alone there
         with (
-            flask.Flask("x").test_request_context(**sent),
+            flask.Flask("x").test_request_context(**request),
             pytest.raises(wire.Judge0RefusalError, match="a part of the form has no name"),
         ):
             wire.request_fields()
 
 
 def test_a_language_may_run_by_judge0s_own_command() -> None:
-    def sql(**given: object) -> m.Submission:
-        found = fields.read({"language_id": 82, "source_code": "select 1;", **given}, CE, lambda _: True, base64=False)
-        return program.submission(found, handed.Bounds(), str)
+    def sql(**values: object) -> m.Submission:
+        parsed = fields.read(
+            {"language_id": 82, "source_code": "select 1;", **values}, CE, lambda _: True, base64=False
+        )
+        return program.submission(parsed, handed.Bounds(), str)
 
     submission = sql(command_line_arguments="-header 'a b'")
-    assert (submission.language, [one.name for one in submission.files]) == ("sqlite", ["script.sql"])
+    assert (submission.language, [file.name for file in submission.files]) == ("sqlite", ["script.sql"])
     assert submission.command == "cd /scratch && /bin/cat script.sql | /usr/bin/sqlite3 db.sqlite -header 'a b'"
-    assert submission.options is not None and (submission.options.alone, submission.options.arguments) == (True, [])
+    assert (submission.options.alone, submission.options.arguments) == (True, [])
     check(submission, SubmissionLimits(), languages=["sqlite"], source_bytes=1024)
     with pytest.raises(FieldError, match="command: is given together with a language"):
         check(submission.model_copy(update={"told": {}}), SubmissionLimits(), languages=["sqlite"], source_bytes=1024)
@@ -364,21 +367,23 @@ def test_of_additional_files_all_are_kept_but_hidden_ones() -> None:
     inner = handed.pack({"x": b"1"})
     plain = {"a.txt~": b"1", "__pycache__/m.pyc": b"2", "lib/Thumbs.db": b"3", "data.zip": inner}
     packed = handed.pack({**plain, ".env": b"4", "lib/.git/config": b"5", "__MACOSX/._a": b"6"})
-    submission = made(additional_files=base64.b64encode(packed).decode())
-    assert {one.name: one.data for one in submission.files} == {**plain, "script.py": b"x"}
+    submission = submission_of(additional_files=base64.b64encode(packed).decode())
+    assert {file.name: file.data for file in submission.files} == {**plain, "script.py": b"x"}
     assert submission.told["language_id"] == 71
-    others = handed.pack({"a.txt~": b"1", "__pycache__/m.pyc": b"2", "b.py": b"3"})
-    assert list(handed.gather([("x.zip", others)])) == ["b.py"]
+    archive = handed.pack({"a.txt~": b"1", "__pycache__/m.pyc": b"2", "b.py": b"3"})
+    assert list(handed.gather([("x.zip", archive)])) == ["b.py"]
     with pytest.raises(FieldError, match="is an archive in the archive"):
         handed.gather([("x.zip", handed.pack({"data.zip": inner}))])
 
 
 def test_additional_files_may_be_more_than_other_sources() -> None:
     files = [m.SourceFile.of("a.bin", b"\1" * 300_000), m.SourceFile.of("script.py", b"x")]
-    submission = made().model_copy(update={"files": files, "source": None, "filename": None, "entry": "script.py"})
+    submission = submission_of().model_copy(
+        update={"files": files, "source": None, "filename": None, "entry": "script.py"}
+    )
     check(submission, SubmissionLimits(), languages=["python3"], source_bytes=128 * 1024)
-    for other in ({"told": {}}, {"problem": "sums", "tests": [], "options": None, "limits": m.LimitsOverride()}):
-        changed = submission.model_copy(update=other)
+    for changes in ({"told": {}}, {"problem": "sums", "tests": [], "options": None, "limits": m.LimitsOverride()}):
+        changed = submission.model_copy(update=changes)
         with pytest.raises(TooLargeError) as caught:
             check(changed, SubmissionLimits(), languages=["python3"], source_bytes=128 * 1024)
         assert caught.value.field == "files"
@@ -388,15 +393,15 @@ def test_statistics_have_thirty_days_before_today_and_the_statuses_that_occur() 
     """Row N3, as Judge0's own code has it: the newest day first, and what there is most of."""
     days = {"2026-03-01": 4, "2026-02-28": 2, "2026-01-30": 3, "2026-01-29": 9}
     counts = info.SubmissionCounts(18, {3: 5, 11: 7, 1: 6}, {CE[71]: 8, CE[50]: 10}, days, 5 * 1024)
-    shown = info.statistics(counts, datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC))
-    last = shown["submissions"]["last_30_days"]
-    assert (shown["submissions"]["total"], shown["submissions"]["today"]) == (18, 4)
+    statistics = info.statistics(counts, datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC))
+    last = statistics["submissions"]["last_30_days"]
+    assert (statistics["submissions"]["total"], statistics["submissions"]["today"]) == (18, 4)
     assert list(last) == sorted(last, reverse=True) and len(last) == 30
     assert (max(last), min(last), sum(last.values())) == ("2026-02-28", "2026-01-30", 5)
-    assert [(one["status"]["id"], one["count"]) for one in shown["statuses"]] == [(11, 7), (1, 6), (3, 5)]
-    assert shown["statuses"][0]["status"]["name"] == "Runtime Error (NZEC)"
-    assert [(one["language"]["id"], one["count"]) for one in shown["languages"]] == [(50, 10), (71, 8)]
-    assert shown["database"] == {"size_pretty": "5 kB", "size_in_bytes": 5120}
+    assert [(row["status"]["id"], row["count"]) for row in statistics["statuses"]] == [(11, 7), (1, 6), (3, 5)]
+    assert statistics["statuses"][0]["status"]["name"] == "Runtime Error (NZEC)"
+    assert [(row["language"]["id"], row["count"]) for row in statistics["languages"]] == [(50, 10), (71, 8)]
+    assert statistics["database"] == {"size_pretty": "5 kB", "size_in_bytes": 5120}
 
 
 @pytest.mark.parametrize(("value", "text"), [(0, "0.0"), (0.0174, "0.017"), (5, "5.0"), (1.25, "1.25"), (10.0, "10.0")])
@@ -426,7 +431,7 @@ def test_statistics_are_counted_once_in_some_seconds_for_each_caller(monkeypatch
         return {"name": name}
 
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
-        found = list(pool.map(lambda n: counted.of(f"u{n % 2}", lambda: count(n % 2)), range(16)))
-    assert [one["name"] for one in found] == [n % 2 for n in range(16)] and sorted(calls) == [0, 1]
+        results = list(pool.map(lambda n: counted.of(f"u{n % 2}", lambda: count(n % 2)), range(16)))
+    assert [result["name"] for result in results] == [n % 2 for n in range(16)] and sorted(calls) == [0, 1]
     now[0] = 5.1
     assert counted.of("u0", lambda: count("again")) == {"name": "again"} and len(calls) == 3

@@ -21,9 +21,7 @@ WANTS = [frozenset[str](), frozenset({"files"})]
 
 
 @dataclasses.dataclass
-class Known:
-    """One task of the model."""
-
+class ModelTask:
     id: bytes
     user: str
     priority: str
@@ -50,72 +48,68 @@ class QueueMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.queue = FairQueue()
-        self.known: list[Known] = []
-        self.assigned: list[Known] = []
+        self.tasks: list[ModelTask] = []
+        self.assigned: list[ModelTask] = []
         self.numbers = itertools.count(1)
         self.now = 0.0
         self.capacity = Capacity({}, 0)
 
-    # --- the model -------------------------------------------------------------------------------------------------
-
-    def waiting(self) -> list[Known]:
-        return [one for one in self.known if one.executor is None]
+    def waiting(self) -> list[ModelTask]:
+        return [task for task in self.tasks if task.executor is None]
 
     def order(self, user: str, priority: str, needs: str, rank: int) -> int:
         """R3, with lists."""
         languages = self.capacity.languages | {""}
-        head = min((one.order for one in self.waiting() if (one.rank, one.needs) == (rank, needs)), default=None)
-        of_class = [one for one in self.assigned if one.priority == priority]
-        here = max((one.order for one in of_class if one.needs == needs), default=1)
-        anywhere = max((one.order for one in of_class if one.needs in languages), default=1)
-        now = max(1, here, anywhere if head is None else min(head, anywhere))
-        mine = max((one.order for one in self.waiting() if (one.rank, one.user) == (rank, user)), default=0)
-        last = max((one.order for one in of_class if one.user == user), default=None)
-        return max(now, mine + 1 if mine else 0, 0 if last is None else min(last, now) + 1)
+        head = min((task.order for task in self.waiting() if (task.rank, task.needs) == (rank, needs)), default=None)
+        of_class = [task for task in self.assigned if task.priority == priority]
+        local = max((task.order for task in of_class if task.needs == needs), default=1)
+        anywhere = max((task.order for task in of_class if task.needs in languages), default=1)
+        now = max(1, local, anywhere if head is None else min(head, anywhere))
+        own = max((task.order for task in self.waiting() if (task.rank, task.user) == (rank, user)), default=0)
+        last = max((task.order for task in of_class if task.user == user), default=None)
+        return max(now, own + 1 if own else 0, 0 if last is None else min(last, now) + 1)
 
-    def takes(self, name: str, able: ExecutorCapacity, one: Known) -> bool:
+    def takes(self, name: str, able: ExecutorCapacity, task: ModelTask) -> bool:
         """R4, R6 and R7, one task at a time."""
-        if (one.needs and one.needs not in able.languages) or not one.wants <= able.abilities:
+        if (task.needs and task.needs not in able.languages) or not task.wants <= able.abilities:
             return False
-        most = most_slots(one.share, self.capacity.slots)
-        held = sum(other.executor is not None and other.user == one.user and other.live for other in self.known)
-        if one.live and most is not None and held >= most:
+        limit = most_slots(task.share, self.capacity.slots)
+        running = sum(peer.executor is not None and peer.user == task.user and peer.live for peer in self.tasks)
+        if task.live and limit is not None and running >= limit:
             return False
-        if name not in one.failed:
+        if name not in task.failed:
             return True
-        others = [
-            other
-            for other_name, other in self.capacity.executors.items()
-            if other_name != name and other_name not in one.failed and other.can_judge(one.needs, one.wants)
+        peers = [
+            peer
+            for other_name, peer in self.capacity.executors.items()
+            if other_name != name and other_name not in task.failed and peer.can_judge(task.needs, task.wants)
         ]
-        if any(other.accepts for other in others):
+        if any(peer.accepts for peer in peers):
             return False
-        return not others or one.since is None or self.now - one.since >= PATIENCE
+        return not peers or task.since is None or self.now - task.since >= PATIENCE
 
-    def blocks(self, name: str, one: Known) -> tuple[Any, ...]:
+    def blocks(self, name: str, task: ModelTask) -> tuple[Any, ...]:
         """Of the same kind and user: a returned task that waits for another executor is not overtaken."""
-        return one.rank, one.needs, one.wants, one.failed
+        return task.rank, task.needs, task.wants, task.failed
 
-    def first(self, name: str, able: ExecutorCapacity) -> Known | None:
-        others = bool(set(self.capacity.executors) - {name})
+    def first(self, name: str, able: ExecutorCapacity) -> ModelTask | None:
+        peers = bool(set(self.capacity.executors) - {name})
         ranked = sorted(
             self.waiting(),
-            key=lambda one: (not one.live, others and name in one.failed, one.rank, one.order, one.arrival),
+            key=lambda task: (not task.live, peers and name in task.failed, task.rank, task.order, task.arrival),
         )
         stopped: set[tuple[Any, ...]] = set()
-        for one in ranked:
-            kind = self.blocks(name, one)
+        for task in ranked:
+            kind = self.blocks(name, task)
             if kind in stopped:
                 continue
-            if self.takes(name, able, one):
-                return one
-            most = most_slots(one.share, self.capacity.slots)
-            held = sum(other.executor is not None and other.user == one.user and other.live for other in self.known)
-            if not (one.live and most is not None and held >= most):
+            if self.takes(name, able, task):
+                return task
+            limit = most_slots(task.share, self.capacity.slots)
+            running = sum(peer.executor is not None and peer.user == task.user and peer.live for peer in self.tasks)
+            if not (task.live and limit is not None and running >= limit):
                 stopped.add(kind)
         return None
-
-    # --- what happens ----------------------------------------------------------------------------------------------
 
     @initialize(slots=st.integers(0, 8))
     def some_executors(self, slots: int) -> None:
@@ -151,7 +145,7 @@ class QueueMachine(RuleBasedStateMachine):
         order = place if priority == "rejudge" else self.order(user, priority, needs, rank)
         assert self.queue.add(QueuedTask(task, user, priority, needs, wants, share=share, order=place))
         assert not self.queue.add(QueuedTask(task, user, priority, needs, wants, share=share))
-        self.known.append(Known(task, user, priority, needs, wants, share, rank, order, number))
+        self.tasks.append(ModelTask(task, user, priority, needs, wants, share, rank, order, number))
 
     @rule(name=st.sampled_from(EXECUTORS), count=st.integers(1, 3))
     def take(self, name: str, count: int) -> None:
@@ -160,83 +154,81 @@ class QueueMachine(RuleBasedStateMachine):
             return
         expected = []
         for _ in range(count):
-            one = self.first(name, able)
-            if one is None:
+            task = self.first(name, able)
+            if task is None:
                 break
-            self.begin(one, name)
-            expected.append(one)
-        found = self.queue.take(name, able, count, self.now)
-        assert [(task.id, task.order) for task in found] == [(one.id, one.order) for one in expected]
+            self.begin(task, name)
+            expected.append(task)
+        assigned = self.queue.take(name, able, count, self.now)
+        assert [(task.id, task.order) for task in assigned] == [(task.id, task.order) for task in expected]
 
-    def begin(self, one: Known, name: str) -> None:
-        one.before = one.rank, one.failed, one.since
-        one.executor, one.attempt = name, one.attempt + 1
-        self.assigned.append(dataclasses.replace(one))
+    def begin(self, task: ModelTask, name: str) -> None:
+        task.before = task.rank, task.failed, task.since
+        task.executor, task.attempt = name, task.attempt + 1
+        self.assigned.append(dataclasses.replace(task))
 
     @precondition(lambda self: self.waiting())
     @rule(data=st.data(), name=st.sampled_from(EXECUTORS))
     def start_elsewhere(self, data: st.DataObject, name: str) -> None:
-        one = data.draw(st.sampled_from(self.waiting()))
-        assert not self.queue.start(one.id, name, one.attempt)
-        assert self.queue.start(one.id, name, one.attempt + 1)
-        self.begin(one, name)
+        task = data.draw(st.sampled_from(self.waiting()))
+        assert not self.queue.start(task.id, name, task.attempt)
+        assert self.queue.start(task.id, name, task.attempt + 1)
+        self.begin(task, name)
 
-    @precondition(lambda self: any(one.executor for one in self.known))
-    @rule(data=st.data(), how=st.sampled_from(["back", "failed", "release", "end"]))
-    def end(self, data: st.DataObject, how: str) -> None:
-        one = data.draw(st.sampled_from([one for one in self.known if one.executor]))
-        if how == "end":
-            assert self.queue.remove(one.id)
-            self.known.remove(one)
+    @precondition(lambda self: any(task.executor for task in self.tasks))
+    @rule(data=st.data(), ending=st.sampled_from(["back", "failed", "release", "end"]))
+    def end(self, data: st.DataObject, ending: str) -> None:
+        task = data.draw(st.sampled_from([task for task in self.tasks if task.executor]))
+        if ending == "end":
+            assert self.queue.remove(task.id)
+            self.tasks.remove(task)
             return
-        if how == "release":
-            assert self.queue.release(one.id)
-            one.rank, one.failed, one.since = one.before
-            one.attempt -= 1
+        if ending == "release":
+            assert self.queue.release(task.id)
+            task.rank, task.failed, task.since = task.before
+            task.attempt -= 1
         else:
-            assert one.executor is not None
-            one.failed |= {one.executor} if how == "failed" else set()
-            assert self.queue.give_back(one.id, one.failed, self.now)
-            one.rank, one.since = 0 if one.live else 4, self.now
-        one.executor = None
+            assert task.executor is not None
+            task.failed |= {task.executor} if ending == "failed" else set()
+            assert self.queue.give_back(task.id, task.failed, self.now)
+            task.rank, task.since = 0 if task.live else 4, self.now
+        task.executor = None
 
     @precondition(lambda self: self.waiting())
     @rule(data=st.data())
     def cancel(self, data: st.DataObject) -> None:
-        one = data.draw(st.sampled_from(self.waiting()))
-        assert self.queue.remove(one.id)
-        assert not self.queue.remove(one.id)
-        self.known.remove(one)
+        task = data.draw(st.sampled_from(self.waiting()))
+        assert self.queue.remove(task.id)
+        assert not self.queue.remove(task.id)
+        self.tasks.remove(task)
 
     @rule(seconds=st.sampled_from([1.0, PATIENCE]))
     def time_passes(self, seconds: float) -> None:
         self.now += seconds
 
-    # --- what holds ------------------------------------------------------------------------------------------------
-
     @invariant()
     def the_counts_agree(self) -> None:
         assert len(self.queue) == len(self.waiting())
         for user in USERS:
-            live = [one for one in self.known if one.user == user and one.live]
-            assert self.queue.waiting_of(user) == sum(one.executor is None for one in live)
-            assert self.queue.running_of(user) == sum(one.executor is not None for one in live)
+            live = [task for task in self.tasks if task.user == user and task.live]
+            assert self.queue.waiting_of(user) == sum(task.executor is None for task in live)
+            assert self.queue.running_of(user) == sum(task.executor is not None for task in live)
         counts: dict[tuple[str, str], int] = {}
-        for one in self.waiting():
-            counts[one.priority, one.needs] = counts.get((one.priority, one.needs), 0) + 1
+        for task in self.waiting():
+            counts[task.priority, task.needs] = counts.get((task.priority, task.needs), 0) + 1
         assert self.queue.counts() == counts
-        for one in self.known:
-            state = self.queue.state(one.id)
-            assert isinstance(state, RunningTask if one.executor else WaitingTask)
-            assert state.attempt == one.attempt
+        for task in self.tasks:
+            state = self.queue.state(task.id)
+            assert isinstance(state, RunningTask if task.executor else WaitingTask)
+            assert state.attempt == task.attempt
 
     @invariant()
     def the_next_tasks_are_first_of_their_kind(self) -> None:
         nexts = {task.lane.key.bucket: task.id for task in self.queue.nexts(1000)}
-        expected: dict[Any, Known] = {}
-        for one in sorted(self.waiting(), key=lambda one: (one.order, one.arrival)):
-            expected.setdefault((one.rank, one.needs, one.wants, tuple(sorted(one.failed))), one)
-        assert nexts == {kind: one.id for kind, one in expected.items()}
+        expected: dict[Any, ModelTask] = {}
+        for task in sorted(self.waiting(), key=lambda task: (task.order, task.arrival)):
+            expected.setdefault((task.rank, task.needs, task.wants, tuple(sorted(task.failed))), task)
+        assert nexts == {kind: task.id for kind, task in expected.items()}
 
 
 TestQueue = QueueMachine.TestCase
@@ -253,12 +245,14 @@ def test_nothing_is_kept_of_tasks_that_are_over() -> None:
             queue.add(QueuedTask(number.to_bytes(12, "big"), f"user {number % 7}", "normal", "c", share=0.5))
         for number in range(0, count, 2):
             queue.remove(number.to_bytes(12, "big"))
-        while found := queue.take("e1", able, 10):
-            for task in found:
+        while batch := queue.take("e1", able, 10):
+            for task in batch:
                 queue.remove(task.id)
 
     play(2000)
-    assert [len(one) for one in (queue._tasks, queue._lanes, queue._users, queue._buckets, queue._tracks)] == [0] * 5
+    assert [len(table) for table in (queue._tasks, queue._lanes, queue._users, queue._buckets, queue._tracks)] == [
+        0
+    ] * 5
 
 
 def test_cancelled_tasks_in_the_middle_of_a_lane_are_forgotten() -> None:

@@ -84,13 +84,13 @@ def test_a_disk_with_little_room_is_named_once(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_cluster_without_a_new_backup_is_told_so() -> None:
-    def told(*notes: HostNote) -> bool:
+    def warned(*notes: HostNote) -> bool:
         return bool(hosts.no_backup(notes, NOW))
 
     unknown, none = HostNote([]), HostNote([], backs_up=True)
     old, new = (HostNote([], True, NOW - datetime.timedelta(days=days)) for days in (9, 7))
-    assert told(none) and told(unknown, none, old)
-    assert not told(unknown) and not told(none, old, new)
+    assert warned(none) and warned(unknown, none, old)
+    assert not warned(unknown) and not warned(none, old, new)
 
 
 def test_status_and_alerts_have_the_same_bounds() -> None:

@@ -16,53 +16,47 @@ NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 TASK = ObjectId()
 
 
-def held(executor: str = "e1", attempt: int = 1, heartbeat: int = 0) -> HandOut:
+def assigned(executor: str = "e1", attempt: int = 1, heartbeat: int = 0) -> HandOut:
     return HandOut(TASK, executor, "i", attempt, "c", heartbeat, 1, 0, False, "running", "", (), NOW)
 
 
-def seen(sequence: int = 1, *, alive: bool = True, name: str = "e1", incarnation: str = "i") -> ExecutorMark:
+def mark(sequence: int = 1, *, alive: bool = True, name: str = "e1", incarnation: str = "i") -> ExecutorMark:
     return ExecutorMark(name, incarnation, sequence, alive)
 
 
 def test_a_first_look_decides_nothing() -> None:
-    decision = decide({}, [held()], [seen()], 1e9, LIMITS)
+    decision = decide({}, [assigned()], [mark()], 1e9, LIMITS)
     assert (decision.expired, decision.orphaned, decision.dead, decision.forgotten) == ([], [], [], [])
 
 
-def test_silence_of_a_task_expires_at_its_limit() -> None:
-    notes = decide({}, [held()], [], 0.0, LIMITS).notes
-    assert decide(notes, [held()], [], 7.99, LIMITS).expired == []
-    assert decide(notes, [held()], [], 8.0, LIMITS).expired == [held()]
-
-
 def test_a_heartbeat_or_a_new_attempt_starts_the_clock_again() -> None:
-    notes = decide({}, [held()], [], 0.0, LIMITS).notes
-    for one in (held(heartbeat=1), held(attempt=2)):
-        later = decide(notes, [one], [], 7.0, LIMITS)
-        assert decide(later.notes, [one], [], 14.0, LIMITS).expired == []
-        assert decide(later.notes, [one], [], 15.0, LIMITS).expired == [one]
+    notes = decide({}, [assigned()], [], 0.0, LIMITS).notes
+    for renewed in (assigned(heartbeat=1), assigned(attempt=2)):
+        later = decide(notes, [renewed], [], 7.0, LIMITS)
+        assert decide(later.notes, [renewed], [], 14.0, LIMITS).expired == []
+        assert decide(later.notes, [renewed], [], 15.0, LIMITS).expired == [renewed]
 
 
 def test_a_silent_executor_dies_and_its_tasks_go_back_at_once() -> None:
-    notes = decide({}, [], [seen()], 0.0, LIMITS).notes
-    other = held(executor="e2")
-    decision = decide(notes, [held(heartbeat=3), other], [seen()], 6.0, LIMITS)
-    assert decision.dead == [seen()]
-    assert decision.orphaned == [held(heartbeat=3)]
+    notes = decide({}, [], [mark()], 0.0, LIMITS).notes
+    second = assigned(executor="e2")
+    decision = decide(notes, [assigned(heartbeat=3), second], [mark()], 6.0, LIMITS)
+    assert decision.dead == [mark()]
+    assert decision.orphaned == [assigned(heartbeat=3)]
     assert decision.expired == []
 
 
 def test_a_dead_executor_is_forgotten_later_and_a_reporting_one_is_not() -> None:
-    notes = decide({}, [], [seen()], 0.0, LIMITS).notes
-    dead = decide(notes, [], [seen(alive=False)], 50.0, LIMITS)
+    notes = decide({}, [], [mark()], 0.0, LIMITS).notes
+    dead = decide(notes, [], [mark(alive=False)], 50.0, LIMITS)
     assert dead.forgotten == []
-    assert decide(dead.notes, [], [seen(alive=False)], 100.0, LIMITS).forgotten == [seen(alive=False)]
-    assert decide(dead.notes, [], [seen(2)], 100.0, LIMITS).dead == []
-    assert decide(dead.notes, [], [seen(1, incarnation="j")], 100.0, LIMITS).dead == []
+    assert decide(dead.notes, [], [mark(alive=False)], 100.0, LIMITS).forgotten == [mark(alive=False)]
+    assert decide(dead.notes, [], [mark(2)], 100.0, LIMITS).dead == []
+    assert decide(dead.notes, [], [mark(1, incarnation="j")], 100.0, LIMITS).dead == []
 
 
-def test_what_is_gone_is_forgotten_from_the_notes() -> None:
-    notes = decide({}, [held()], [seen()], 0.0, LIMITS).notes
+def test_notes_of_ended_tasks_are_dropped() -> None:
+    notes = decide({}, [assigned()], [mark()], 0.0, LIMITS).notes
     assert len(notes) == 2
     assert decide(notes, [], [], 1.0, LIMITS).notes == {}
 
@@ -83,6 +77,6 @@ def test_only_silence_of_the_full_length_expires_and_always_does(steps: list[tup
         beat += int(beats)
         if since is None or beats:
             since = now
-        decision: SweepDecision = decide(notes, [held(heartbeat=beat)], [], now, LIMITS)
+        decision: SweepDecision = decide(notes, [assigned(heartbeat=beat)], [], now, LIMITS)
         notes = decision.notes
         assert bool(decision.expired) == (now - since >= LIMITS.task_expiry)

@@ -18,25 +18,25 @@ from judge.model.audit import AuditQuery
 
 
 @given(st.integers(), st.integers())
-def test_a_counter_is_mended_towards_its_tasks_and_never_past_either_look(before: int, now: int) -> None:
+def test_a_correction_is_no_larger_than_either_difference(before: int, now: int) -> None:
     amount = correction(before, now)
     assert abs(amount) <= min(abs(before), abs(now))
     assert amount == 0 or (amount > 0) == (before > 0) == (now > 0)
 
 
 @given(st.integers(-(10**9), 10**9), st.lists(st.integers(-1000, 1000), min_size=2, max_size=30))
-def test_what_is_always_off_is_mended_whatever_is_under_way(off: int, noise: list[int]) -> None:
+def test_a_constant_difference_is_corrected(off: int, noise: list[int]) -> None:
     """Each look sees the fault and something that is under way; afterwards the fault is as small as that."""
-    seen = 0
-    for one in [*noise, 0, 0]:
-        now = off + one
-        amount = correction(seen, now)
-        off, seen = off - amount, now - amount
+    previous = 0
+    for delta in [*noise, 0, 0]:
+        now = off + delta
+        amount = correction(previous, now)
+        off, previous = off - amount, now - amount
     assert abs(off) <= 2 * max(map(abs, noise), default=0)
 
 
 @given(st.lists(st.integers(1, 8 * 64 * 1024), unique=True, min_size=2), st.sampled_from([1, -1]))
-def test_a_little_that_is_under_way_at_every_look_is_no_fault(looks: list[int], sign: int) -> None:
+def test_a_small_difference_is_not_corrected(looks: list[int], sign: int) -> None:
     """As of a user whose tasks never end: something of his always waits to be counted."""
     assert {correction(sign * before, sign * now) for before, now in itertools.pairwise(looks)} == {0}
 
@@ -50,19 +50,19 @@ details = st.recursive(
 
 @given(details)
 def test_details_are_small_and_forge_no_line(value: object) -> None:
-    kept = audit.bounded(value)
-    for text in json.dumps(kept, ensure_ascii=False).split('"'):
+    bounded = audit.bounded(value)
+    for text in json.dumps(bounded, ensure_ascii=False).split('"'):
         assert text.replace("\\", "").isprintable()
         assert len(text) <= 4 * 300
 
 
 def test_a_query_of_the_trail_names_no_operator_of_the_database() -> None:
     at = datetime.datetime(2026, 1, 31, 12, tzinfo=datetime.UTC)
-    found = audit.query(AuditQuery(actor="root", action="problem.", since=at, until=at, before="f" * 24))
-    assert found["actor"] == "root"
-    assert found["action"] == {"$regex": r"^problem\."}
-    assert found["_id"]["$gte"] == ObjectId.from_datetime(at)
-    assert found["_id"]["$lt"] == ObjectId.from_datetime(at + datetime.timedelta(seconds=1))
+    query = audit.query(AuditQuery(actor="root", action="problem.", since=at, until=at, before="f" * 24))
+    assert query["actor"] == "root"
+    assert query["action"] == {"$regex": r"^problem\."}
+    assert query["_id"]["$gte"] == ObjectId.from_datetime(at)
+    assert query["_id"]["$lt"] == ObjectId.from_datetime(at + datetime.timedelta(seconds=1))
     assert audit.query(AuditQuery(action="login")) == {"action": "login"}
     assert audit.query(AuditQuery()) == {}
 
@@ -79,15 +79,15 @@ class Clock:
 def test_notes_are_bounded_and_nothing_goes_uncounted(steps: list[float]) -> None:
     clock = Clock()
     throttle = NoteBudget(monotonic=clock)
-    noted = told = 0
+    lines = reported = 0
     for step in steps:
         clock.now += step
-        kept = throttle.take("login.failed")
-        if kept is not None:
-            noted, told = noted + 1, told + kept
-    assert noted <= BURST + clock.now / REFILL_SECONDS + 1
+        skipped = throttle.take("login.failed")
+        if skipped is not None:
+            lines, reported = lines + 1, reported + skipped
+    assert lines <= BURST + clock.now / REFILL_SECONDS + 1
     clock.now += BURST * REFILL_SECONDS
-    assert told + (throttle.take("login.failed") or 0) == len(steps) - noted
+    assert reported + (throttle.take("login.failed") or 0) == len(steps) - lines
 
 
 def test_kinds_do_not_share_a_bucket_and_are_forgotten() -> None:
@@ -107,5 +107,5 @@ def test_pauses_after_faults_grow_up_to_a_minute(tries: int, seconds: float) -> 
 @pytest.mark.parametrize("year", [1970, 2026, 2105])
 def test_a_search_of_the_audit_trail_takes_any_moment(year: int) -> None:
     moment = datetime.datetime(year, 12, 31, 23, 59, 59, 999999, datetime.UTC)
-    found = audit.query(AuditQuery(since=moment, until=moment))
-    assert found["_id"]["$gte"] <= found["_id"]["$lt"]
+    query = audit.query(AuditQuery(since=moment, until=moment))
+    assert query["_id"]["$gte"] <= query["_id"]["$lt"]

@@ -86,7 +86,7 @@ def test_names_of_other_judges(row: str) -> None:
     assert {name: find(name, TABLE) for name in ELSEWHERE[row]} == dict.fromkeys(ELSEWHERE[row], row)
 
 
-def test_what_is_not_judged_here_has_no_row() -> None:
+def test_a_language_that_is_not_judged_has_no_row() -> None:
     assert {name: find(name, TABLE) for name in NOWHERE} == dict.fromkeys(NOWHERE)
 
 
@@ -100,14 +100,15 @@ def test_every_name_leads_to_its_row_in_any_case_and_spacing(row: str, data: st.
 
 @given(st.text(max_size=40))
 def test_any_text_has_one_row_or_none(text: str) -> None:
-    found = find(text, TABLE)
-    assert found is None or (found in TABLE and find(text.swapcase(), TABLE) in {found, find(text, TABLE), None})
+    row = find(text, TABLE)
+    assert row is None or (row in TABLE and find(text.swapcase(), TABLE) in {row, find(text, TABLE), None})
 
 
 def test_the_default_row_of_each_suffix() -> None:
-    rows = {".cc": "cpp", ".py": "python3", ".pl": "perl", ".sh": "bash", ".m": "objectivec", ".C": "cpp", ".R": "r",
-            ".h": None, ".fs": None}  # fmt: skip
-    assert {suffix: guess(f"a{suffix}", TABLE) for suffix in rows} == rows
+    rows = {"a.cc": "cpp", "x/y.CPP": "cpp", "a.c++": "cpp", "a.C": "cpp", "a.c": "c", "a.py": "python3",
+            "s.PY": "python3", "M.java": "java", "a.pl": "perl", "a.sh": "bash", "a.m": "objectivec", "a.R": "r",
+            "a.h": None, "a.fs": None, "README": None, "a.txt": None, ".c": None}  # fmt: skip
+    assert {name: guess(name, TABLE) for name in rows} == rows
 
 
 def test_two_rows_cannot_have_one_name(tmp_path: Path) -> None:
@@ -163,5 +164,5 @@ def test_a_row_is_like_one_before_it(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="words: replace those of another row"):
         load_table(path)
     path.write_text("languages:\n  mine: {title: Mine, like: cpp, words: {-O2: -O3}}\n")
-    mine = load_table(path)["mine"]
-    assert mine.compile is not None and mine.compile[1] == "-O3" and mine.family == "cpp"
+    language = load_table(path)["mine"]
+    assert language.compile is not None and language.compile[1] == "-O3" and language.family == "cpp"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from judge.common.errors import ConfigError
 from judge.languages.entry import find_entry, main_classes
-from judge.languages.table import CommandPlan, Language, Survey, detect, extra_paths, guess, load_table, survey
+from judge.languages.table import CommandPlan, Language, Survey, detect, extra_paths, load_table, survey
 from judge.model.messages import Limits
 from tests.support.examples import at_least
 
@@ -52,8 +52,8 @@ def test_the_built_in_table_is_checked_once_in_a_process(monkeypatch: pytest.Mon
 
     monkeypatch.setattr("judge.languages.table.Names", again)
     monkeypatch.setattr("judge.languages.table._read", again)
-    mine = load_table()
-    mine.clear()
+    table = load_table()
+    table.clear()
     assert list(load_table()) == NAMES, "whoever has one may change it"
 
 
@@ -78,7 +78,6 @@ def test_the_page_names_every_language_and_its_files():
 
 
 def plan_of(language: Language, source: str, filename: str | None, memory: int) -> CommandPlan:
-    """The plan of a program of one file."""
     return language.plan_files({language.own_name(source, filename): source.encode()}, memory)
 
 
@@ -97,7 +96,7 @@ def test_plan_of_java():
     assert plan.run[-1] == "a.b.Foo" and "-Xmx256m" in plan.run
 
 
-def test_what_fills_a_placeholder_is_not_filled_again():
+def test_a_placeholder_is_filled_once():
     language = Language(
         title="X", source_name="a.x", run=["/usr/bin/x", "{source}{memory_mb}", "{}", "{ }"], version_command=["/x"]
     )
@@ -159,20 +158,13 @@ def test_unreadable_tables(tmp_path: Path):
         load_table(tmp_path / "bad.yml")
 
 
-def test_guess():
-    table = load_table()
-    names = {"a.c": "c", "a.C": "cpp", "x/y.CPP": "cpp", "b.c++": "cpp", "M.java": "java", "s.PY": "python3"}
-    assert {name: guess(name, table) for name in names} == names
-    assert guess("README", table) is None and guess("a.txt", table) is None and guess(".c", table) is None
-
-
 def test_detect_finds_what_is_here():
-    found = detect(load_table())
-    assert found["python3"].startswith("Python 3.")
-    assert found["c"].startswith("gcc ")
+    versions = detect(load_table())
+    assert versions["python3"].startswith("Python 3.")
+    assert versions["c"].startswith("gcc ")
 
 
-def test_detect_hides_what_the_sandbox_could_not_run(tmp_path: Path):
+def test_detect_hides_programs_outside_of_the_sandbox(tmp_path: Path):
     outside = tmp_path / "python3"
     outside.symlink_to("/usr/bin/python3")
     copied = tmp_path / "true"
@@ -193,9 +185,9 @@ def test_detect_hides_what_the_sandbox_could_not_run(tmp_path: Path):
         "hangs": row("/usr/bin/env", ["/usr/bin/sleep", "60"]),
         "no program": row("/usr/bin"),
     }
-    seen = survey(table, timeout=1.0)
-    assert set(seen.found) == {"fine", "link"}
-    assert seen.missing == {
+    result = survey(table, timeout=1.0)
+    assert set(result.found) == {"fine", "link"}
+    assert result.missing == {
         "home": f"{copied} leads to {copied}, which sandboxes do not show; add its directory to the row's 'paths'",
         "absent": "/usr/bin/no-such-compiler is not installed",
         "path": "'env' is not an absolute path; write the program's full path into the row",
@@ -209,8 +201,8 @@ def test_detect_hides_what_the_sandbox_could_not_run(tmp_path: Path):
 
 
 def test_a_version_command_ends_with_all_that_it_started(tmp_path: Path):
-    left = tmp_path / "left"
-    script = f"(sleep 20; echo still here >{left}) & sleep 60"
+    trace = tmp_path / "left"
+    script = f"(sleep 20; echo still here >{trace}) & sleep 60"
     row = Language(title="X", source_name="x", run=["/usr/bin/env"], version_command=["/bin/sh", "-c", script])
     began = time.monotonic()
     assert list(survey({"x": row}, timeout=0.5).missing) == ["x"]
@@ -231,20 +223,26 @@ def test_survey_of_nothing():
 def test_extra_paths_are_resolved(tmp_path: Path):
     (tmp_path / "jdk-1").mkdir()
     (tmp_path / "jdk-2").mkdir()
-    one = Language(title="X", source_name="x", run=["/x"], version_command=["/x"], paths=[f"{tmp_path}/jdk-*"])
-    assert extra_paths([one, one]) == [f"{tmp_path}/jdk-1", f"{tmp_path}/jdk-2"]
+    language = Language(title="X", source_name="x", run=["/x"], version_command=["/x"], paths=[f"{tmp_path}/jdk-*"])
+    assert extra_paths([language, language]) == [f"{tmp_path}/jdk-1", f"{tmp_path}/jdk-2"]
 
 
-def _built(name: str, source: str, where: Path) -> subprocess.CompletedProcess[bytes]:
+def _built(name: str, source: str, directory: Path) -> subprocess.CompletedProcess[bytes]:
     """Compile and run with the table's own commands, on this machine instead of inside the sandbox."""
     language = load_table()[name]
     if name not in detect({name: language}):
         pytest.skip(f"{language.title} is not on this machine")
     plan = plan_of(language, source, None, 256 * MIB)
-    (where / plan.source_name).write_text(source)
-    here = [[word.replace("/box", str(where)) for word in command] for command in (plan.compile or [], plan.run)]
-    done = subprocess.run(here[0], capture_output=True, cwd=where, check=False)
-    return done if done.returncode else subprocess.run(here[1], capture_output=True, cwd=where, check=False)
+    (directory / plan.source_name).write_text(source)
+    commands = [
+        [word.replace("/box", str(directory)) for word in command] for command in (plan.compile or [], plan.run)
+    ]
+    compilation = subprocess.run(commands[0], capture_output=True, cwd=directory, check=False)
+    return (
+        compilation
+        if compilation.returncode
+        else subprocess.run(commands[1], capture_output=True, cwd=directory, check=False)
+    )
 
 
 HELLO = {
@@ -257,19 +255,19 @@ HELLO = {
 
 @pytest.mark.parametrize("name", list(HELLO))
 def test_commands_compile_and_run(name: str, tmp_path: Path):
-    done = _built(name, HELLO[name], tmp_path)
-    assert (done.returncode, done.stdout) == (0, b"2\n"), done.stderr
+    process = _built(name, HELLO[name], tmp_path)
+    assert (process.returncode, process.stdout) == (0, b"2\n"), process.stderr
 
 
 @pytest.mark.parametrize("name", list(HELLO))
 def test_commands_report_compile_errors(name: str, tmp_path: Path):
-    done = _built(name, "this is not a program (", tmp_path)
-    assert done.returncode == 1
-    assert b"error" in (done.stdout + done.stderr).lower() and b"Traceback" not in done.stderr
+    process = _built(name, "this is not a program (", tmp_path)
+    assert process.returncode == 1
+    assert b"error" in (process.stdout + process.stderr).lower() and b"Traceback" not in process.stderr
 
 
 @pytest.mark.parametrize(
-    ("source", "filename", "found"),
+    ("source", "filename", "expected"),
     [
         ("", None, ("Main", "Main")),
         ("", "Solve.java", ("Solve", "Solve")),
@@ -292,8 +290,8 @@ def test_commands_report_compile_errors(name: str, tmp_path: Path):
         ("void main() {}", None, ("Main", "Main")),
     ],
 )  # fmt: skip
-def test_entry(source: str, filename: str | None, found: tuple[str, str]):
-    assert find_entry(source, filename) == found
+def test_entry(source: str, filename: str | None, expected: tuple[str, str]):
+    assert find_entry(source, filename) == expected
 
 
 @settings(max_examples=at_least(300), deadline=2000)

@@ -32,38 +32,38 @@ def test_a_secret_directory_is_read_whole_but_for_what_is_public(tmp_path: Path)
     (tmp_path / "pki").mkdir()
     for name in ("admin.token", "cluster.yml", "pki/ca.crt", "pki/ca.passphrase"):
         (tmp_path / name).write_text(f"{name}-{SECRET}\n")
-    found = set(lab.of_controller(tmp_path).values())
-    assert found == {"the controller's admin.token", "the controller's pki/ca.passphrase"}
+    names = set(lab.of_controller(tmp_path).values())
+    assert names == {"the controller's admin.token", "the controller's pki/ca.passphrase"}
 
 
 @given(st.text(alphabet="{} \n'\"", max_size=9), st.text(alphabet="ab\n ", max_size=9))
-def test_however_it_shows_it_is_found_and_not_repeated(before: str, after: str) -> None:
+def test_a_secret_in_any_form_is_found_and_not_repeated(before: str, after: str) -> None:
     secrets = lab.needles("it", SECRET + "\n")
     around = (before + SECRET + after).encode()
-    for shown in (before + SECRET + after, json.dumps({"a": before + SECRET}), around.hex()):
-        (told,) = lab.leaks(secrets, {"output": shown})
-        assert told.startswith("output, line ") and told.endswith(", shows it") and SECRET not in told
+    for output in (before + SECRET + after, json.dumps({"a": before + SECRET}), around.hex()):
+        (sentence,) = lab.leaks(secrets, {"output": output})
+        assert sentence.startswith("output, line ") and sentence.endswith(", shows it") and SECRET not in sentence
     assert lab.leaks(secrets, {"output": base64.b64encode(around).decode()}) == ["output, line 1, shows it"]
     assert lab.leaks(secrets, {"output": before + after}) == []
 
 
 @pytest.mark.parametrize("passphrase", [b"", b"xyzzy"])
 def test_of_a_key_only_the_private_half_is_secret(passphrase: bytes) -> None:
-    (text, public), (other, _) = pem(passphrase=passphrase), pem(passphrase=passphrase)
+    (text, public), (second, _) = pem(passphrase=passphrase), pem(passphrase=passphrase)
     secrets = lab.needles("the key", text)
-    assert secrets and lab.leaks(secrets, {"public": public, "other": other}) == []
-    for shown in (
+    assert secrets and lab.leaks(secrets, {"public": public, "other": second}) == []
+    for form in (
         text,
         json.dumps(text),
         text.splitlines()[2],
         text.encode().hex(),
         base64.b64encode(b"x" + text.encode()).decode(),
     ):
-        assert lab.leaks(secrets, {"output": shown}), shown
+        assert lab.leaks(secrets, {"output": form}), form
 
 
 @pytest.mark.parametrize("text", ["", "\n", "short\n"])
-def test_what_is_too_short_to_be_a_secret_is_not_looked_for(text: str) -> None:
+def test_short_texts_are_no_secrets(text: str) -> None:
     assert lab.needles("it", text) == {}
 
 
@@ -76,5 +76,5 @@ def test_the_search_on_a_host_finds_a_copy(tmp_path: Path) -> None:
     )
     assert str(tmp_path) in script
     program = f"PUBLIC = {lab.PUBLIC!r}\nHOMES = ()\nNEEDLES = {lab.needles('it', SECRET)!r}\n{script}"
-    done = subprocess.run([sys.executable, "-"], input=program, capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout) == [[str(tmp_path / "copy"), "it"]]
+    process = subprocess.run([sys.executable, "-"], input=program, capture_output=True, text=True, check=True)
+    assert json.loads(process.stdout) == [[str(tmp_path / "copy"), "it"]]

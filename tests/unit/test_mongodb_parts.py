@@ -6,6 +6,7 @@ import asyncio
 import datetime
 import json
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 import pymongo.lock
@@ -31,9 +32,6 @@ def config(tmp_path: Path, **changes: object) -> MongodbConfig:
     return MongodbConfig.model_validate({**values, **changes})
 
 
-# -- data directory -----------------------------------------------------------------------------------------------
-
-
 def test_a_new_directory_gets_a_new_incarnation_each_time(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "data"
     first = data.prepare(path)
@@ -43,12 +41,12 @@ def test_a_new_directory_gets_a_new_incarnation_each_time(tmp_path: Path) -> Non
     assert path.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_used_directory_keeps_what_it_is(tmp_path: Path) -> None:
-    made = data.prepare(tmp_path)
+def test_a_used_directory_keeps_its_incarnation(tmp_path: Path) -> None:
+    before = data.prepare(tmp_path)
     (tmp_path / "WiredTiger").touch()
-    found = data.prepare(tmp_path)
-    assert (found.fresh, found.marked, found.incarnation) == (False, True, made.incarnation)
-    joined = found.joined("64ab")
+    after = data.prepare(tmp_path)
+    assert (after.fresh, after.marked, after.incarnation) == (False, True, before.incarnation)
+    joined = after.joined("64ab")
     assert joined.joined("64ab") is joined
     assert data.prepare(tmp_path).rsid == "64ab"
 
@@ -57,19 +55,19 @@ def test_a_used_directory_keeps_what_it_is(tmp_path: Path) -> None:
 def test_a_broken_marker_is_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "storage.bson").touch()
     (tmp_path / data.MARKER).write_text(text)
-    found = data.prepare(tmp_path)
-    assert not found.fresh and not found.marked
-    assert found.joined("64ab").marked
-    assert data.prepare(tmp_path).incarnation == found.incarnation
+    directory = data.prepare(tmp_path)
+    assert not directory.fresh and not directory.marked
+    assert directory.joined("64ab").marked
+    assert data.prepare(tmp_path).incarnation == directory.incarnation
 
 
-def test_what_a_killed_daemon_left_is_no_obstacle(tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_daemon_are_removed(tmp_path: Path) -> None:
     (tmp_path / f".{data.MARKER}.77.tmp").write_text("{")
     assert data.prepare(tmp_path).fresh
     assert [path.name for path in tmp_path.iterdir()] == [data.MARKER]
 
 
-def test_what_cannot_be_a_data_directory(tmp_path: Path) -> None:
+def test_refused_data_directories(tmp_path: Path) -> None:
     (tmp_path / "photo.jpg").touch()
     with pytest.raises(RefusedError, match=r"holds 'photo.jpg' and no MongoDB data; name an empty directory"):
         data.prepare(tmp_path)
@@ -77,9 +75,6 @@ def test_what_cannot_be_a_data_directory(tmp_path: Path) -> None:
         data.prepare(tmp_path / "photo.jpg" / "data")
     with pytest.raises(RefusedError, match="cannot be written: No such file"):
         data.write_private(tmp_path / "none" / "file", b"")
-
-
-# -- program and command line -------------------------------------------------------------------------------------
 
 
 def program(directory: Path, text: str) -> Path:
@@ -110,9 +105,9 @@ def test_versions(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_packaged_binary_is_a_real_one() -> None:
-    found = packaged_binary()
-    assert found is not None
-    server.check_version(found)
+    binary = packaged_binary()
+    assert binary is not None
+    server.check_version(binary)
 
 
 def test_command_line(tmp_path: Path) -> None:
@@ -128,8 +123,8 @@ def test_command_line(tmp_path: Path) -> None:
     assert "--wiredTigerEngineConfigString cache_size=102M" in " ".join(small)
     assert "--setParameter oplogNetworkTimeoutBufferSeconds=1" in line
     assert "--oplogMinRetentionHours" not in line
-    kept = server.command(config(tmp_path, oplog_hours=1.5), Path("/x/mongod"))
-    assert "--oplogMinRetentionHours 1.5" in " ".join(kept)
+    retained = server.command(config(tmp_path, oplog_hours=1.5), Path("/x/mongod"))
+    assert "--oplogMinRetentionHours 1.5" in " ".join(retained)
     assert "--ipv6" not in line and "--tlsMode" not in line and "--keyFile" not in line
 
 
@@ -146,8 +141,8 @@ def test_command_line_with_everything(tmp_path: Path) -> None:
         server.command(config(tmp_path, tls=tls.model_copy(update={"cert": tmp_path / "gone"})), Path("m"))
 
 
-def line(severity: str, number: int = 1, **more: object) -> str:
-    return json.dumps({"s": severity, "c": "REPL", "id": number, "ctx": "main", "msg": "Something", **more})
+def line(severity: str, number: int = 1, **fields: object) -> str:
+    return json.dumps({"s": severity, "c": "REPL", "id": number, "ctx": "main", "msg": "Something", **fields})
 
 
 def test_log_lines() -> None:
@@ -179,9 +174,6 @@ def test_exit_codes(tmp_path: Path) -> None:
     lines.last_error = "DBException in initAndListen, terminating (error: DBPathInUse: Unable to lock)"
     refusal = server.exit_error(settings, 100, lines)
     assert refusal is not None and "in use by another mongod; stop that one" in str(refusal)
-
-
-# -- driver errors ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -222,9 +214,6 @@ def test_connections_without_tls_and_user() -> None:
         assert client.options.server_selection_timeout == 0.5
 
 
-# -- the member's view --------------------------------------------------------------------------------------------
-
-
 def test_member_with_and_without_state() -> None:
     entry = {"_id": 4, "host": "h:1", "votes": 1, "tags": {"incarnation": "i"}}
     unknown = replica._member(entry, None, 100)
@@ -241,7 +230,7 @@ def test_member_with_and_without_state() -> None:
     assert not replica._member(entry, state(2, 100, health=0), 100).healthy
 
 
-async def test_a_cancelled_operation_ends_with_the_locks_of_the_driver_as_they_were() -> None:
+async def test_a_cancelled_operation_keeps_the_drivers_locks() -> None:
     """It gave back a lock that somebody else had, with asyncio.wait_for of Python 3.11 (docs/decisions/013)."""
     assert store.DRIVER_ERRORS  # it is this module that mends the driver
     lock = pymongo.lock._async_create_lock()
@@ -289,18 +278,12 @@ LINES = (
 )
 
 
+@pytest.mark.parametrize("parse", [server.LogLines().parse, parse_line], ids=["mongod", "etcd"])
 @given(LINES)
-def test_any_line_of_mongod_is_a_level_and_a_text(text: str) -> None:
-    level, said = server.LogLines().parse(text)
+def test_any_line_is_a_level_and_a_text(parse: Callable[[str], tuple[int, str]], text: str) -> None:
+    level, message = parse(text)
     assert isinstance(level, int)
-    assert isinstance(said, str)
-
-
-@given(LINES)
-def test_any_line_of_etcd_is_a_level_and_a_text(text: str) -> None:
-    level, said = parse_line(text)
-    assert isinstance(level, int)
-    assert isinstance(said, str)
+    assert isinstance(message, str)
 
 
 def test_a_line_that_the_parser_fails_on_does_not_end_the_reader(caplog: pytest.LogCaptureFixture) -> None:
@@ -315,16 +298,16 @@ def test_a_line_that_the_parser_fails_on_does_not_end_the_reader(caplog: pytest.
         assert child.wait(20) == 0
         assert child.join() == 0
     assert child.last_line == "0.25"
-    told = [record.getMessage() for record in caplog.records]
-    assert "0.5" in told
-    assert "x" in told
-    assert sum("cannot be understood" in text for text in told) == 1
+    messages = [record.getMessage() for record in caplog.records]
+    assert "0.5" in messages
+    assert "x" in messages
+    assert sum("cannot be understood" in text for text in messages) == 1
 
 
 def test_a_member_is_behind_the_newest_write_of_any() -> None:
     def member(seconds: int, *, own: bool = False) -> dict[str, object]:
-        when = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(seconds=seconds)
-        return {"optimeDate": when, **({"self": True} if own else {})}
+        moment = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(seconds=seconds)
+        return {"optimeDate": moment, **({"self": True} if own else {})}
 
     assert replica.lag_of({"members": [member(50), member(8, own=True), {"state": 6}]}) == 42
     assert replica.lag_of({"members": [member(50, own=True), member(8)]}) == 0

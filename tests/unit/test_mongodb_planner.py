@@ -40,7 +40,7 @@ def entry(number: int, inc: str = "", name: str = "") -> Registered:
     return Registered(name or f"n{number}", f"h{number}:1", inc or f"i{number}")
 
 
-def seen(members: list[SetMember], registered: list[Registered], **changes: Any) -> Observed:
+def observation(members: list[SetMember], registered: list[Registered], **changes: Any) -> Observed:
     values: dict[str, Any] = {
         "me": "h0:1", "primary": "h0:1", "registered": registered, "members": members, "version": 7,
         "committed": True, "settings": TIMES, "wanted": TIMES, **changes,
@@ -62,140 +62,140 @@ def test_goal(registered: int, goal: int) -> None:
 
 
 def test_only_the_primary_decides() -> None:
-    step = plan(seen(voters(3), entries(3), primary="h1:1"))
+    step = plan(observation(voters(3), entries(3), primary="h1:1"))
     assert (step.kind, step.sentence) == (StepKind.NOTHING, "h1:1 is primary and decides")
-    assert plan(seen(voters(3), entries(3), primary=None)).sentence == "there is no primary"
+    assert plan(observation(voters(3), entries(3), primary=None)).sentence == "there is no primary"
 
 
 def test_waits_for_the_previous_configuration() -> None:
-    step = plan(seen(voters(1), entries(3), committed=False))
+    step = plan(observation(voters(1), entries(3), committed=False))
     assert step.kind is StepKind.NOTHING and "majority has the previous" in step.sentence
 
 
 def test_nothing_without_a_healthy_majority() -> None:
-    step = plan(seen([member(0), member(1, healthy=False), member(2, healthy=False)], entries(1)))
+    step = plan(observation([member(0), member(1, healthy=False), member(2, healthy=False)], entries(1)))
     assert step.kind is StepKind.NOTHING and "only 1 of 3 voters are healthy" in step.sentence
 
 
 def test_an_emptied_registry_removes_nobody() -> None:
     for registered in ([], [entry(8), entry(9)]):
-        step = plan(seen(voters(3), registered))
+        step = plan(observation(voters(3), registered))
         assert step.kind is StepKind.NOTHING and "none of the members is registered" in step.sentence
 
 
 def test_all_as_registered() -> None:
-    assert plan(seen(voters(3), entries(3))).sentence == "3 members, 3 voters, as registered"
-    step = plan(seen([*voters(3), member(3, 0)], entries(4)))
+    assert plan(observation(voters(3), entries(3))).sentence == "3 members, 3 voters, as registered"
+    step = plan(observation([*voters(3), member(3, 0)], entries(4)))
     assert step.kind is StepKind.NOTHING and "one more voter would tolerate no more" in step.sentence
 
 
 def test_new_members_join_without_vote_under_a_new_id() -> None:
-    step = plan(seen(voters(1), entries(3)))
+    step = plan(observation(voters(1), entries(3)))
     assert (step.kind, step.id, step.address, step.incarnation) == (StepKind.ADD, 8, "h1:1", "i1")
-    assert plan(seen([member(0), member(30, 0)], [entry(0), entry(30), entry(2)])).id == 31
+    assert plan(observation([member(0), member(30, 0)], [entry(0), entry(30), entry(2)])).id == 31
 
 
 def test_a_full_set_takes_no_more() -> None:
     members = [member(number, votes=int(number < 7)) for number in range(MAX_MEMBERS)]
-    step = plan(seen(members, entries(MAX_MEMBERS + 1)))
+    step = plan(observation(members, entries(MAX_MEMBERS + 1)))
     assert step.kind is StepKind.NOTHING and "at most 50 members" in step.sentence
 
 
 def test_votes_are_given_in_pairs() -> None:
-    one = plan(seen([member(0), member(1, 0), member(2, 0, in_sync=False)], entries(3)))
-    assert one.kind is StepKind.NOTHING and "gets its vote together with the next one" in one.sentence
-    both = plan(seen([member(0), member(1, 0), member(2, 0)], entries(3)))
-    assert (both.kind, both.id) == (StepKind.RAISE, 1)
-    second = plan(seen([member(0), member(1), member(2, 0)], entries(3)))
+    single = plan(observation([member(0), member(1, 0), member(2, 0, in_sync=False)], entries(3)))
+    assert single.kind is StepKind.NOTHING and "gets its vote together with the next one" in single.sentence
+    pair = plan(observation([member(0), member(1, 0), member(2, 0)], entries(3)))
+    assert (pair.kind, pair.id) == (StepKind.RAISE, 1)
+    second = plan(observation([member(0), member(1), member(2, 0)], entries(3)))
     assert (second.kind, second.id) == (StepKind.RAISE, 2)
 
 
 def test_a_raise_waits_until_in_sync_and_says_so() -> None:
-    odd = plan(seen([member(0), member(1, 0, in_sync=False), member(2, 0, healthy=False)], entries(3)))
+    odd = plan(observation([member(0), member(1, 0, in_sync=False), member(2, 0, healthy=False)], entries(3)))
     assert odd.kind is StepKind.NOTHING and "1 vote until another member is in sync; 3 are wanted" in odd.sentence
-    even = plan(seen([member(0), member(1), member(2, 0, healthy=False)], entries(3)))
+    even = plan(observation([member(0), member(1), member(2, 0, healthy=False)], entries(3)))
     assert even.kind is StepKind.NOTHING and "an even number (2) votes until" in even.sentence
 
 
 def test_removal_takes_what_costs_nothing_first() -> None:
     members = [*voters(4), member(4, healthy=False), member(5, 0), member(6)]
     keep = [entry(0), entry(1), entry(2)]
-    assert plan(seen(members, keep)).id == 5
-    assert plan(seen([m for m in members if m.id != 5], keep)).id == 4
+    assert plan(observation(members, keep)).id == 5
+    assert plan(observation([m for m in members if m.id != 5], keep)).id == 4
 
 
 def test_removal_never_costs_the_healthy_majority() -> None:
     members = [member(0), member(1), member(2, healthy=False)]
-    step = plan(seen(members, [entry(0), entry(2)]))
+    step = plan(observation(members, [entry(0), entry(2)]))
     assert step.kind is StepKind.NOTHING
     assert "h1:1 stays for now: without it only 1 of 2 voters would be healthy" in step.sentence
     # A spare in sync takes its vote first, and then the removal is safe.
     spare = [*members, member(3, 0)]
-    raised = plan(seen(spare, [entry(0), entry(2), entry(3)]))
+    raised = plan(observation(spare, [entry(0), entry(2), entry(3)]))
     assert (raised.kind, raised.id) == (StepKind.RAISE, 3)
     after = [*members, member(3)]
-    assert plan(seen(after, [entry(0), entry(2), entry(3)])).id == 1
+    assert plan(observation(after, [entry(0), entry(2), entry(3)])).id == 1
 
 
 def test_a_replaced_disk_is_removed_then_added_under_a_new_id() -> None:
     registered = [entry(0), entry(1, inc="fresh"), entry(2)]
-    step = plan(seen([member(0), member(1, healthy=False), member(2)], registered))
+    step = plan(observation([member(0), member(1, healthy=False), member(2)], registered))
     assert (step.kind, step.id) == (StepKind.REMOVE, 1) and "data directory was replaced" in step.sentence
-    again = plan(seen([member(0), member(2)], registered))
+    again = plan(observation([member(0), member(2)], registered))
     assert (again.kind, again.id, again.incarnation) == (StepKind.ADD, 8, "fresh")
 
 
 def test_an_unregistered_primary_steps_down_and_never_removes_itself() -> None:
-    step = plan(seen(voters(3), [entry(1), entry(2)]))
+    step = plan(observation(voters(3), [entry(1), entry(2)]))
     assert step.kind is StepKind.STEP_DOWN and "h1:1" in step.sentence
     lagging = [member(0), member(1, in_sync=False), member(2, healthy=False)]
-    stays = plan(seen(lagging, [entry(1), entry(2)]))
+    stays = plan(observation(lagging, [entry(1), entry(2)]))
     assert stays.kind is StepKind.NOTHING and "no registered voter is in sync" in stays.sentence
 
 
 def test_an_unregistered_lone_primary_first_raises_its_heir() -> None:
-    step = plan(seen([member(0), member(1, 0)], [entry(1)]))
+    step = plan(observation([member(0), member(1, 0)], [entry(1)]))
     assert (step.kind, step.id) == (StepKind.RAISE, 1)
-    assert plan(seen([member(0), member(1)], [entry(1)])).kind is StepKind.STEP_DOWN
+    assert plan(observation([member(0), member(1)], [entry(1)])).kind is StepKind.STEP_DOWN
 
 
 def test_seven_voters_at_most_also_while_one_is_leaving() -> None:
     leaving = [entry(number) for number in range(1, 8)]
     members = [member(0), *[member(n, in_sync=False) for n in range(1, 7)], member(7, 0)]
-    step = plan(seen(members, leaving))
+    step = plan(observation(members, leaving))
     assert step.kind is StepKind.NOTHING and "7 members vote, of whom some are still to be removed" in step.sentence
 
 
 def test_an_even_number_of_voters_loses_one() -> None:
-    four = plan(seen(voters(4), entries(4)))
+    four = plan(observation(voters(4), entries(4)))
     assert (four.kind, four.id) == (StepKind.LOWER, 3)
-    sick = plan(seen([member(0), member(1, healthy=False), member(2), member(3)], entries(4)))
+    sick = plan(observation([member(0), member(1, healthy=False), member(2), member(3)], entries(4)))
     assert (sick.kind, sick.id) == (StepKind.LOWER, 1)
-    two = plan(seen(voters(2), entries(2)))
+    two = plan(observation(voters(2), entries(2)))
     assert two.kind is StepKind.NOTHING and "on one disk only" in two.sentence
 
 
 def test_a_vote_is_not_taken_where_that_costs_the_majority() -> None:
     # Four registered voters and one that leaves: 3 of 5 are healthy, the leaving one among them.
     members = [member(0), member(1), member(2, healthy=False), member(3, healthy=False), member(9)]
-    step = plan(seen(members, entries(4)))
+    step = plan(observation(members, entries(4)))
     # Removing h9 leaves 2 of 4: refused. Lowering a sick one leaves 3 of 4: done.
     assert (step.kind, step.id) == (StepKind.LOWER, 3)
 
 
 def test_own_entry_is_adopted() -> None:
-    step = plan(seen([member(0, inc="-"), member(1), member(2)], entries(3)))
+    step = plan(observation([member(0, inc="-"), member(1), member(2)], entries(3)))
     assert (step.kind, step.id, step.incarnation) == (StepKind.ADOPT, 0, "i0")
 
 
 def test_two_directories_at_one_address_are_left_to_a_person() -> None:
     twice = [*entries(3), entry(1, inc="other", name="zz"), entry(5), entry(5, inc="x", name="z5")]
-    step = plan(seen(voters(3), twice))
+    step = plan(observation(voters(3), twice))
     assert step.kind is StepKind.NOTHING and "h1:1 is registered by two data directories" in step.sentence
 
 
 def test_timings_are_brought_up_to_date() -> None:
-    step = plan(seen(voters(3), entries(3), settings=ElectionTimings(10000, 2000)))
+    step = plan(observation(voters(3), entries(3), settings=ElectionTimings(10000, 2000)))
     assert step.kind is StepKind.TUNE and "2000 ms" in step.sentence
 
 
@@ -224,9 +224,6 @@ def test_next_config_changes_one_thing_and_keeps_the_rest() -> None:
     }  # fmt: skip
     assert tuned["version"] == 5 and tuned["new"] == {"field": 1}
     assert config["version"] == 4 and len(config["members"]) == 2, "the observed document is not touched"
-
-
-# -- properties ---------------------------------------------------------------------------------------------------
 
 
 @st.composite
@@ -279,8 +276,8 @@ def test_every_step_is_safe(observed: Observed) -> None:
     healthy = {m.id for m in observed.members if m.healthy}
     assert len(votes_after & healthy) >= majority(len(votes_after)), "a healthy majority remains"
     assert len(votes_before & healthy) >= majority(len(votes_before)), "and decided this"
-    mine = next(m["_id"] for m in before["members"] if m["host"] == observed.me)
-    assert mine in votes_after, "the primary never removes itself"
+    own = next(m["_id"] for m in before["members"] if m["host"] == observed.me)
+    assert own in votes_after, "the primary never removes itself"
     fresh = {m["_id"] for m in after["members"]} - {m["_id"] for m in before["members"]}
     assert all(number > max(m.id for m in observed.members) for number in fresh), "a new _id"
     hosts = [m["host"] for m in after["members"]]
@@ -294,9 +291,9 @@ def test_converges_to_what_is_registered(start: Observed, data: st.DataObject) -
     """With every registered member up, the set becomes what is registered, in a bounded number of single steps."""
     registered = [entry for entry in start.registered if entry.name != "second"]
     by_address = {entry.address: entry for entry in registered}
-    kept = [m for m in start.members if m.address in by_address]
-    same = [m for m in kept if by_address[m.address].incarnation == m.incarnation or m.address == start.me]
-    if not same:
+    remaining = [m for m in start.members if m.address in by_address]
+    unchanged = [m for m in remaining if by_address[m.address].incarnation == m.incarnation or m.address == start.me]
+    if not unchanged:
         return
 
     def up(m: SetMember) -> bool:
@@ -324,11 +321,11 @@ def test_converges_to_what_is_registered(start: Observed, data: st.DataObject) -
         old = {m.id: m for m in now.members}
         members = []
         for raw in after["members"]:
-            known = old.get(raw["_id"])
-            if known is None:
+            previous = old.get(raw["_id"])
+            if previous is None:
                 assert raw["_id"] not in ids, "no _id is ever used twice"
                 ids.add(raw["_id"])
-            state = (known.healthy, known.in_sync) if known else (True, True)
+            state = (previous.healthy, previous.in_sync) if previous else (True, True)
             members.append(SetMember(raw["_id"], raw["host"], raw["votes"], raw["tags"][TAG], *state))
         now = dataclasses.replace(
             now,

@@ -6,7 +6,6 @@ import ast
 import json
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 import yaml
 
 from plugins.filter.judge_inventory import judge_metrics_targets, judge_unread
+from tests.support.ansible import LOCAL, ansible
 from tests.support.servers import program
 
 ROOT = Path(__file__).parents[2]
@@ -31,8 +31,7 @@ promtool = pytest.mark.skipif(PROMTOOL is None, reason="promtool is missing; scr
 
 
 def metrics() -> set[str]:
-    """The names of all series that the code makes, by its own declarations."""
-    found: set[str] = set()
+    names: set[str] = set()
     for path in (ROOT / "judge").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if (
@@ -44,8 +43,8 @@ def metrics() -> set[str]:
                 name = node.args[0]
                 if isinstance(name, ast.Constant) and str(name.value).startswith("judge_"):
                     base = str(name.value).removesuffix("_total") if "Gauge" not in node.func.id else str(name.value)
-                    found |= {base + suffix for suffix in SUFFIXES[node.func.id]}
-    return found
+                    names |= {base + suffix for suffix in SUFFIXES[node.func.id]}
+    return names
 
 
 def alerts() -> list[dict[str, object]]:
@@ -62,18 +61,20 @@ def expressions() -> Iterator[tuple[str, str]]:
                 yield f"{board.name}: {panel['title']}", target["expr"]
 
 
-def test_what_is_asked_for_is_there() -> None:
-    known = metrics()
-    assert {"judge_queue", "judge_tasks_completed_total", "judge_rpc_seconds_bucket"} <= known
-    for where, expression in expressions():
-        missing = set(re.findall(r"\bjudge_\w+", expression)) - known
-        assert not missing, (where, missing)
+def test_every_expression_names_existing_metrics() -> None:
+    series = metrics()
+    assert {"judge_queue", "judge_tasks_completed_total", "judge_rpc_seconds_bucket"} <= series
+    for place, expression in expressions():
+        missing = set(re.findall(r"\bjudge_\w+", expression)) - series
+        assert not missing, (place, missing)
 
 
 def test_every_alert_is_tried_both_ways() -> None:
     names = [str(rule["alert"]) for rule in alerts()]
     tests = yaml.safe_load(TESTS.read_text())["tests"]
-    quiet = {one["alertname"] for test in tests for one in test.get("alert_rule_test", []) if not one.get("exp_alerts")}
+    quiet = {
+        case["alertname"] for test in tests for case in test.get("alert_rule_test", []) if not case.get("exp_alerts")
+    }
     firing = set(re.findall(r'alertname="(\w+)"', TESTS.read_text() + DAYS.read_text()))
     assert sorted(names) == sorted(quiet) == sorted(firing)
     for rule in alerts():
@@ -99,19 +100,24 @@ def test_every_alert_leads_to_a_section_that_says_what_to_do() -> None:
     assert set(re.findall(r"`(Judge[A-Z]\w+)`", table)) == {rule["alert"] for rule in alerts()}
 
 
+def check_with_promtool(*words: str | Path) -> None:
+    process = subprocess.run([PROMTOOL, *words], capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stdout + process.stderr
+
+
 @promtool
 def test_the_alerts_fire_when_they_should() -> None:
-    command = [str(PROMTOOL), "test", "rules", str(TESTS), str(DAYS)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    check_with_promtool("test", "rules", TESTS, DAYS)
 
 
 @pytest.mark.parametrize("board", BOARDS, ids=lambda path: path.stem)
 def test_a_dashboard_asks_for_one_source_and_has_room_for_all(board: Path) -> None:
-    found = json.loads(board.read_text())
-    assert found["uid"].startswith("judge-") and [one["name"] for one in found["templating"]["list"]] == ["source"]
-    taken: set[tuple[int, int]] = set()
-    for panel in found["panels"]:
+    dashboard = json.loads(board.read_text())
+    assert dashboard["uid"].startswith("judge-") and [
+        variable["name"] for variable in dashboard["templating"]["list"]
+    ] == ["source"]
+    occupied: set[tuple[int, int]] = set()
+    for panel in dashboard["panels"]:
         assert panel["datasource"]["uid"] == "${source}" and panel["title"] and panel["targets"]
         place = panel["gridPos"]
         cells = {
@@ -119,8 +125,8 @@ def test_a_dashboard_asks_for_one_source_and_has_room_for_all(board: Path) -> No
             for x in range(place["x"], place["x"] + place["w"])
             for y in range(place["y"], place["y"] + place["h"])
         }
-        assert not cells & taken and max(x for x, _ in cells) < 24
-        taken |= cells
+        assert not cells & occupied and max(x for x, _ in cells) < 24
+        occupied |= cells
 
 
 def rendered(directory: Path, **variables: object) -> str:
@@ -140,7 +146,7 @@ def rendered(directory: Path, **variables: object) -> str:
             "judge_boot_metrics": "0.0.0.0:9404",
         },
     }
-    given = {
+    values = {
         "judge_monitor_interval": "15s",
         "judge_monitor_directory": str(directory),
         "judge_monitor_alertmanagers": [],
@@ -149,7 +155,7 @@ def rendered(directory: Path, **variables: object) -> str:
         "hostvars": hostvars,
         **variables,
     }
-    return environment.from_string(template.read_text()).render(given)
+    return environment.from_string(template.read_text()).render(values)
 
 
 def test_one_switch_makes_all_daemons_serve_metrics_on_fixed_ports(tmp_path: Path) -> None:
@@ -175,20 +181,22 @@ def test_one_switch_makes_all_daemons_serve_metrics_on_fixed_ports(tmp_path: Pat
     }
 
 
-@pytest.mark.parametrize("more", [False, True])
-def test_the_role_names_every_daemon_that_serves_metrics_once(tmp_path: Path, *, more: bool) -> None:
+@pytest.mark.parametrize("extended", [False, True])
+def test_the_role_names_every_daemon_that_serves_metrics_once(tmp_path: Path, *, extended: bool) -> None:
     extra = {"job_name": "node", "static_configs": [{"targets": ["10.0.0.2:9100"]}]}
-    given = {"judge_monitor_alertmanagers": ["10.0.0.9:9093"], "judge_monitor_scrape_configs": [extra]} if more else {}
-    found = yaml.safe_load(rendered(tmp_path, **given))
-    job = found["scrape_configs"][0]
+    settings = (
+        {"judge_monitor_alertmanagers": ["10.0.0.9:9093"], "judge_monitor_scrape_configs": [extra]} if extended else {}
+    )
+    config = yaml.safe_load(rendered(tmp_path, **settings))
+    job = config["scrape_configs"][0]
     assert job["scheme"] == "https" and job["tls_config"]["cert_file"].endswith("monitor.crt")
-    assert [(one["targets"], one["labels"]["service"]) for one in job["static_configs"]] == [
+    assert [(target["targets"], target["labels"]["service"]) for target in job["static_configs"]] == [
         (["[fd00::1]:9402"], "etcd"),
         (["[fd00::1]:9401"], "judicator"),
         (["10.0.0.2:9404"], "boot"),
         (["10.0.0.2:9403"], "executor"),
     ]
-    assert (found["scrape_configs"][1:] == [extra]) == more
+    assert (config["scrape_configs"][1:] == [extra]) == extended
 
 
 @promtool
@@ -196,17 +204,15 @@ def test_prometheus_takes_what_the_role_writes(tmp_path: Path) -> None:
     config = tmp_path / "prometheus.yml"
     config.write_text(rendered(tmp_path))
     # The files of the certificate are looked at, so these are empty and the syntax alone counts.
-    command = [str(PROMTOOL), "check", "config", "--syntax-only", str(config)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    check_with_promtool("check", "config", "--syntax-only", config)
 
 
-def test_what_prometheus_cannot_read_is_named() -> None:
+def test_unread_targets_are_named() -> None:
     def target(service: str, health: str, fault: str = "") -> dict[str, object]:
         return {"labels": {"service": service, "host": "e1"}, "health": health, "lastError": fault}
 
-    told = [target("executor", "down", "connection refused"), target("etcd", "up"), target("boot", "unknown")]
-    assert judge_unread(told) == ["boot of e1 (not tried yet)", "executor of e1 (connection refused)"]
+    targets = [target("executor", "down", "connection refused"), target("etcd", "up"), target("boot", "unknown")]
+    assert judge_unread(targets) == ["boot of e1 (not tried yet)", "executor of e1 (connection refused)"]
 
 
 @promtool
@@ -214,36 +220,31 @@ def test_a_prometheus_of_one_s_own_takes_what_the_page_says(tmp_path: Path) -> N
     page = (ROOT / "docs/playbooks/monitor.md").read_text()
     (block,) = (text for text in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "file_sd_configs" in text)
     (tmp_path / "prometheus.yml").write_text(block)
-    command = [str(PROMTOOL), "check", "config", "--syntax-only", str(tmp_path / "prometheus.yml")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    check_with_promtool("check", "config", "--syntax-only", tmp_path / "prometheus.yml")
 
 
 def test_a_prometheus_of_one_s_own_keeps_its_config(tmp_path: Path) -> None:
-    """The role writes rules and targets into its directory, and nothing else."""
-    here = {"ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": sys.executable}
     hosts = {"judicators": {"hosts": {"j1": {"judge_judicator_metrics": "0.0.0.0:9401", "ansible_host": "10.0.0.1"}}}}
-    (tmp_path / "hosts.yml").write_text(json.dumps({**hosts, "monitors": {"hosts": {"m1": here}}}))
+    (tmp_path / "hosts.yml").write_text(json.dumps({**hosts, "monitors": {"hosts": {"m1": LOCAL}}}))
     tasks = yaml.safe_load((ROOT / "roles/judge_monitor/tasks/main.yml").read_text())
     (place,) = (task for task in tasks if task.get("register") == "judge_monitor_placed")
     (tmp_path / "files").mkdir()
     (tmp_path / "files/judge.rules.yml").write_text(RULES.read_text())
     (tmp_path / "templates").symlink_to(ROOT / "roles/judge_monitor/templates")
     (tmp_path / "play.yml").write_text(json.dumps([{"hosts": "monitors", "gather_facts": False, "tasks": [place]}]))
-    given = {
+    variables = {
         "judge_monitor_config": "",
         "judge_monitor_directory": str(tmp_path / "judge"),
         "judge_monitor_runbook": "https://docs.example.org/runbook.html",
     }
-    command = [Path(sys.executable).parent / "ansible-playbook", "-i", tmp_path / "hosts.yml", tmp_path / "play.yml"]
-    options = ["--check", "--diff", "-e", json.dumps(given)]
-    done = subprocess.run([*command, *options], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    written = re.findall(rf"^\+\+\+ after: (?:{tmp_path}/)?(.+)$", done.stdout, re.MULTILINE)
-    assert written == ["judge/judge.rules.yml", "judge/judge.targets.json"], done.stdout
-    links = re.findall(r"^\+ *runbook_url: (.+)#", done.stdout, re.MULTILINE)
+    options = ["--check", "--diff", "-e", json.dumps(variables)]
+    process = ansible("playbook", "-i", tmp_path / "hosts.yml", tmp_path / "play.yml", *options)
+    assert process.returncode == 0, process.stdout + process.stderr
+    paths = re.findall(rf"^\+\+\+ after: (?:{tmp_path}/)?(.+)$", process.stdout, re.MULTILINE)
+    assert paths == ["judge/judge.rules.yml", "judge/judge.targets.json"], process.stdout
+    links = re.findall(r"^\+ *runbook_url: (.+)#", process.stdout, re.MULTILINE)
     assert links == ["https://docs.example.org/runbook.html"] * len(alerts())
-    (targets,) = re.findall(r"^\+(\[.*\])$", done.stdout, re.MULTILINE)
+    (targets,) = re.findall(r"^\+(\[.*\])$", process.stdout, re.MULTILINE)
     assert json.loads(targets) == [
         {"targets": ["10.0.0.1:9401"], "labels": {"service": "judicator", "host": "j1"}}
     ]  # fmt: skip

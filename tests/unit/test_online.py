@@ -19,15 +19,14 @@ ONLINE = 'judge_source == "online"'
 
 
 def tasks() -> Iterator[tuple[Path, Task]]:
-    """The tasks of all roles, each with its file."""
     for path in sorted((ROOT / "roles").glob("*/tasks/*.yml")):
         for task in flat_of(read(path)):
             yield path, task
 
 
-def flat_of(found: list[Task] | None) -> Iterator[Task]:
+def flat_of(tasks: list[Task] | None) -> Iterator[Task]:
     """These and those of their blocks; what others import comes with its own file."""
-    for task in found or []:
+    for task in tasks or []:
         blocks = [task[part] for part in ("block", "rescue", "always") if part in task]
         for block in blocks:
             yield from flat_of(block)
@@ -36,23 +35,22 @@ def flat_of(found: list[Task] | None) -> Iterator[Task]:
 
 
 @pytest.mark.parametrize(
-    ("source", "wheel", "told"),
+    ("source", "wheel", "refused"),
     [
         ("bundle", "", False),
         ("online", "", True),
         ("online", str(ROOT / "pyproject.toml"), False),
     ],
 )
-def test_a_wheel_that_is_not_there_is_a_fault_of_the_precheck(source: str, wheel: str, told: bool) -> None:
-    """After hosts were changed it would be too late."""
+def test_a_wheel_that_is_not_there_is_a_fault_of_the_precheck(source: str, wheel: str, refused: bool) -> None:
     problem = value("judge_precheck", "judge_precheck_wheel_problem", judge_source=source, judge_wheel=wheel)
-    assert problem.startswith("judge_source is online and judge_wheel names no file") if told else problem == ""
+    assert problem.startswith("judge_source is online and judge_wheel names no file") if refused else problem == ""
     assert "\n" not in problem, "one sentence in one line"
 
 
 def test_the_precheck_tells_of_the_wheel() -> None:
-    told = (ROOT / "roles/judge_precheck/tasks/main.yml").read_text(encoding="utf-8")
-    assert re.search(r"\[judge_precheck_ca\.problem, judge_precheck_wheel_problem\]", told)
+    text = (ROOT / "roles/judge_precheck/tasks/main.yml").read_text(encoding="utf-8")
+    assert re.search(r"\[judge_precheck_ca\.problem, judge_precheck_wheel_problem\]", text)
 
 
 class Host:
@@ -92,8 +90,8 @@ def test_the_release_is_installed_with_the_checkout_s_versions_where_there_is_no
     (copied,) = (task for task in install if "judge_common_constraints" in str(task.get("ansible.builtin.copy", "")))
     assert copied["when"] == ONLINE
     assert copied["ansible.builtin.copy"]["dest"] == "{{ judge_common_wheels }}/constraints.txt"
-    wanted = "{{ '' if judge_source == 'bundle' else judge_common_wheels ~ '/constraints.txt' }}"
-    assert task["judge_release"]["constraints"] == wanted
+    path = "{{ '' if judge_source == 'bundle' else judge_common_wheels ~ '/constraints.txt' }}"
+    assert task["judge_release"]["constraints"] == path
 
 
 @pytest.mark.parametrize(("role", "unit"), [("judge_etcd", "etcd.service"), ("judge_mongodb", "mongod.service")])
@@ -106,11 +104,11 @@ def test_the_distribution_s_own_service_never_starts(role: str, unit: str) -> No
 class Apt:
     """The order in which it is asked for each thing."""
 
-    def __init__(self, done: list[str]) -> None:
-        self.done = done
+    def __init__(self, log: list[str]) -> None:
+        self.log = log
 
     def update(self) -> None:
-        self.done.append("update")
+        self.log.append("update")
 
     def choose(self, names: list[str]) -> list[str]:
         return names
@@ -119,34 +117,34 @@ class Apt:
         return names
 
     def install(self, names: list[str], *, upgrade: bool) -> None:
-        self.done.append(f"install {' '.join(names)}")
+        self.log.append(f"install {' '.join(names)}")
 
 
-@pytest.mark.parametrize("here", [False, True])
-def test_units_are_masked_before_their_packages_come(monkeypatch: pytest.MonkeyPatch, here: bool) -> None:
+@pytest.mark.parametrize("installed", [False, True])
+def test_units_are_masked_before_their_packages_come(monkeypatch: pytest.MonkeyPatch, installed: bool) -> None:
     """And also where the package is here already; while it is installed, nothing starts at all."""
-    done: list[str] = []
+    log: list[str] = []
 
     @contextlib.contextmanager
     def nothing_starts() -> Iterator[None]:
-        done.append("nothing starts")
+        log.append("nothing starts")
         yield
-        done.append("services may start")
+        log.append("services may start")
 
     for name, instead in {
         "one_at_a_time": contextlib.nullcontext,
         "no_service_starts": nothing_starts,
-        "remove_leftover_policy": lambda: done.append("policy"),
+        "remove_leftover_policy": lambda: log.append("policy"),
         "installed_status": dict,
-        "not_installed": lambda _, names: [] if here else names,
+        "not_installed": lambda _, names: [] if installed else names,
         "note_installed": lambda _: None,
         "unmasked": lambda units: units,
-        "mask": lambda units: done.append(f"mask {' '.join(units)}"),
+        "mask": lambda units: log.append(f"mask {' '.join(units)}"),
     }.items():
         monkeypatch.setattr(packages, name, instead)
-    packages.bring_about(Apt(done), ["etcd-server"], masked=["etcd.service"], upgrade=False)
+    packages.bring_about(Apt(log), ["etcd-server"], masked=["etcd.service"], upgrade=False)
     fetched = ["update", "nothing starts", "install etcd-server", "services may start"]
-    assert done == ["policy", "mask etcd.service", *([] if here else fetched)]
+    assert log == ["policy", "mask etcd.service", *([] if installed else fetched)]
 
 
 def test_a_policy_that_a_broken_run_left_goes_though_nothing_is_missing(tmp_path: Path) -> None:
@@ -166,24 +164,23 @@ def test_a_policy_that_a_broken_run_left_goes_though_nothing_is_missing(tmp_path
 
 
 def fetches(task: Task) -> bool:
-    """Return whether a task has a host ask others than its own cluster for software."""
     name = module(task)
     if name == "judge_packages":
         return ONLINE in str(task.get("when", ""))
     return name == "judge_release" and task[name].get("state") != "current"
 
 
-def test_whatever_a_host_fetches_goes_through_the_proxy() -> None:
-    found = [(path, task) for path, task in tasks() if fetches(task)]
-    assert {path.parents[1].name for path, _ in found} == {
+def test_fetching_tasks_use_the_proxy() -> None:
+    fetchers = [(path, task) for path, task in tasks() if fetches(task)]
+    assert {path.parents[1].name for path, _ in fetchers} == {
         "judge_common", "judge_etcd", "judge_executor", "judge_gateway", "judge_mongodb", "judge_monitor",
     }  # fmt: skip
-    assert [(path, task["name"]) for path, task in found if task.get("environment") != "{{ judge_proxy }}"] == []
+    assert [(path, task["name"]) for path, task in fetchers if task.get("environment") != "{{ judge_proxy }}"] == []
     # Each of the others has a bundle, so that it asks nobody.
-    others = [task for _, task in tasks() if module(task) == "judge_packages" and not fetches(task)]
-    assert [task["name"] for task in others if not task["judge_packages"].get("bundle")] == []
+    bundled = [task for _, task in tasks() if module(task) == "judge_packages" and not fetches(task)]
+    assert [task["name"] for task in bundled if not task["judge_packages"].get("bundle")] == []
 
 
-def test_the_current_release_is_fetched_by_nobody() -> None:
+def test_the_current_release_is_not_fetched() -> None:
     (task,) = (task for _, task in tasks() if module(task) == "judge_release" and not fetches(task))
     assert task["judge_release"]["state"] == "current"

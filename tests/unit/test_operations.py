@@ -25,18 +25,13 @@ from judge.daemon import metrics
 from judge.mongodb.features import Features, number
 from judge.rpc import pki
 from plugins.action.judge_upgrade import decided, way_back
-from tests.support.ansible import plugin
-from tests.support.lab import ROOT
+from tests.support.ansible import ansible, plugin
 
-BIN = Path(sys.executable).parent
 probe = plugin("modules", "judge_probe")
 SECRET = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=16, max_size=90)
 
 
-# --- versions ----------------------------------------------------------------------------------------------------
-
-
-def test_what_runs_and_is_not_what_is_installed_is_named() -> None:
+def test_a_stale_running_version_is_named() -> None:
     text = (
         "installed.kernel=6.12.2\nrunning.kernel=6.12.1\ninstalled.release=0.2.0-aa\nrunning.release.boot=0.2.0-aa\n"
         "running.release.executor=0.1.0-bb\ninstalled.mongod=8.0.4\nrunning.mongod=8.0.4\nreplaced.mongod=yes\n"
@@ -46,9 +41,9 @@ def test_what_runs_and_is_not_what_is_installed_is_named() -> None:
     assert {row.what: row.stale for row in rows} == {
         "kernel": True, "release": False, "release of executor": True, "mongod": True, "gcc": False,
     }  # fmt: skip
-    told = versions.sentences(rows)
-    assert any("kernel 6.12.2 is installed and 6.12.1 runs; restart the host" in sentence for sentence in told)
-    assert any("release of executor: 0.2.0-aa is installed and 0.1.0-bb runs" in sentence for sentence in told)
+    sentences = versions.sentences(rows)
+    assert any("kernel 6.12.2 is installed and 6.12.1 runs; restart the host" in sentence for sentence in sentences)
+    assert any("release of executor: 0.2.0-aa is installed and 0.1.0-bb runs" in sentence for sentence in sentences)
 
 
 @given(st.text())
@@ -70,10 +65,7 @@ def test_the_room_of_a_directory_is_a_metric(tmp_path: Path) -> None:
     assert value("judge_disk_bytes", tmp_path / "not made yet") is None
 
 
-# --- drift -------------------------------------------------------------------------------------------------------
-
-
-def test_what_a_pattern_of_our_files_sets_is_looked_at(tmp_path: Path) -> None:
+def test_every_file_of_a_tmpfiles_pattern_is_compared(tmp_path: Path) -> None:
     """As the governors, one file for each core: `[ -w` of the pattern itself is false."""
     for core, governor in enumerate(("performance", "powersave")):
         (tmp_path / f"cpu{core}").mkdir()
@@ -83,7 +75,7 @@ def test_what_a_pattern_of_our_files_sets_is_looked_at(tmp_path: Path) -> None:
     environment = {"PATH": os.defpath, "JUDGE_TMPFILES": str(tmp_path)}
     answer = subprocess.run(script, env=environment, capture_output=True, text=True, check=True).stdout
     rows = [line.split("\t")[1:4] for line in answer.splitlines() if str(tmp_path) in line]
-    assert [(wanted, value) for _, wanted, value in rows] == [
+    assert [(target, value) for _, target, value in rows] == [
         ("performance", "performance"),
         ("performance", "powersave"),
     ]
@@ -96,11 +88,11 @@ def test_values_of_the_kernel_are_compared_as_the_kernel_shows_them() -> None:
         ("/sys/kernel/mm/transparent_hugepage/enabled", "never", "always madvise [never]"),
         ("/sys/kernel/mm/transparent_hugepage/defrag", "never", "always [madvise] never"),
     ]
-    text = "".join(f"kernel\t{key}\t{wanted}\t{found}\t/etc/sysctl.d/90-judge.conf\n" for key, wanted, found in lines)
-    assert [one.what for one in drift.parse(text, "j1")] == [lines[0][0], lines[3][0]]
+    text = "".join(f"kernel\t{key}\t{target}\t{actual}\t/etc/sysctl.d/90-judge.conf\n" for key, target, actual in lines)
+    assert [difference.what for difference in drift.parse(text, "j1")] == [lines[0][0], lines[3][0]]
 
 
-def test_a_task_that_names_its_files_is_told_by_them() -> None:
+def test_a_changed_task_is_reported_by_its_files() -> None:
     entry: dict[str, Any] = {
         "event": "changed", "host": "e1", "task": "Configs", "paths": ["/etc/judge/executor.yml", "/etc/judge/secret"],
         "diff": [{"after_header": "/etc/judge/executor.yml", "before": "a", "after": "b"}],
@@ -111,9 +103,6 @@ def test_a_task_that_names_its_files_is_told_by_them() -> None:
     (service,) = drift.differences({"event": "changed", "host": "e1", "task": "t", "restarted": ["etcd"]})
     assert (service.kind, service.what) == ("service", "etcd")
     assert drift.differences({"event": "changed", "host": "e1", "task": "t"})[0].kind == "task"
-
-
-# --- support -----------------------------------------------------------------------------------------------------
 
 
 @given(SECRET, st.text(max_size=30))
@@ -128,7 +117,7 @@ def test_a_secret_that_is_part_of_another_one_leaves_nothing_of_it() -> None:
     assert redaction.masked("x secret-of-all-hosts y", ["secret-of", "secret-of-all-hosts"]) == f"x {redaction.MASK} y"
 
 
-def test_what_looks_like_a_secret_is_masked_whoever_s_it_is() -> None:
+def test_texts_like_secrets_are_masked() -> None:
     text = (
         "Authorization: Bearer abcdefghijk\nurl: mongodb://judge:hunter22@h/db\npassword: correct-horse\n"
         "password_file: /etc/judge/mongodb.password\n-----BEGIN PRIVATE KEY-----\nMIGH\n-----END PRIVATE KEY-----\n"
@@ -139,7 +128,7 @@ def test_what_looks_like_a_secret_is_masked_whoever_s_it_is() -> None:
     assert "/etc/judge/mongodb.password" in cleaned
 
 
-def test_the_archive_holds_what_hosts_said_and_no_secret_of_the_controller(tmp_path: Path) -> None:
+def test_the_archive_has_no_secret_of_the_controller(tmp_path: Path) -> None:
     (tmp_path / "secrets").mkdir()
     (tmp_path / "secrets/admin.token").write_text("t0ken-of-the-operator-in-person\n")
     (tmp_path / "secrets/mongodb.password").write_text("judge.a1b2c3 the-password-of-all-judicators\n")
@@ -159,39 +148,41 @@ def test_an_archive_that_would_show_a_secret_is_not_made(monkeypatch: pytest.Mon
         support.clean({"j1/a": "the-whole-secret-of-the-cluster"}, None, ["the-whole-secret-of-the-cluster"])
 
 
-def test_what_runs_on_hosts_needs_nothing_of_ours(tmp_path: Path) -> None:
+def test_the_script_for_hosts_needs_python_alone(tmp_path: Path) -> None:
     """Python alone, without this project; a secret below /etc/judge of this machine is not there, so a stand-in is."""
     source = Path(redaction.__file__).read_text()
     (tmp_path / "judge.key").write_text("the-secret-of-this-very-host\n")
     program = f"{source}\nprint(masked('x the-secret-of-this-very-host y', in_directories([{str(tmp_path)!r}])))"
-    done = subprocess.run(["/usr/bin/python3", "-I", "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == f"x {redaction.MASK} y\n"
+    process = subprocess.run(["/usr/bin/python3", "-I", "-c", program], capture_output=True, text=True, check=True)
+    assert process.stdout == f"x {redaction.MASK} y\n"
     assert "/usr/bin/python3 -c" in support.script() and sys.version_info >= (3, 11)
     assert support.of_host("j1", json.dumps({"units.txt": "a", "else": "b"})) == {"j1/units.txt": "a"}
 
 
 @pytest.mark.parametrize("answer", ["", "[]", "[" * 100_000, '{"units.txt": '])
-def test_an_answer_of_a_host_that_is_none_ends_nobody_elses(answer: str) -> None:
+def test_a_broken_answer_of_a_host_is_refused(answer: str) -> None:
     with pytest.raises(ConfigError, match="j1: its answer is no JSON of its files"):
         support.of_host("j1", answer)
+
+
+def output_of(secrets: Path) -> str:
+    """What the script that hosts run prints, with another directory for /etc/judge."""
+    script = support.script().replace("/etc/judge", str(secrets))
+    return subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, check=True).stdout
 
 
 def test_long_journals_are_cut_to_what_an_answer_may_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "journal").write_text("ü" * 30_000 + "the end")
     monkeypatch.setattr(support, "COMMANDS", {"journal.txt": f"cat {tmp_path}/journal", "units.txt": "echo up"})
     monkeypatch.setattr(support, "ANSWER_BYTES", 40_000)
-    script = support.script().replace("/etc/judge", str(tmp_path / "absent"))
-    out = subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, check=True).stdout
+    out = output_of(tmp_path / "absent")
     assert len(out) <= 40_000
     texts = support.of_host("e1", out)
     assert texts["e1/journal.txt"].endswith("the end") and len(texts["e1/journal.txt"]) > 1000
     assert texts["e1/units.txt"] == "up\n"
 
 
-def test_secrets_that_are_planted_everywhere_are_nowhere_in_what_leaves_a_host(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The very script that hosts run, with another directory for /etc/judge, and a journal that says everything."""
+def test_planted_secrets_do_not_leave_a_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = tmp_path / "etc"
     (own / "tls").mkdir(parents=True)
     planted = {
@@ -203,22 +194,19 @@ def test_secrets_that_are_planted_everywhere_are_nowhere_in_what_leaves_a_host(
         (own / name).write_text(f"{text}\n")
     (own / "gateway.yml").write_text("oidc:\n  client_secret: 'shown in a config only'\nport: 443\n")
     secret = [*planted.values(), "shown in a config only"]
-    said = [f"x{form}y" for text in secret for form in redaction.forms(text)]
-    said += [
+    lines = [f"x{form}y" for text in secret for form in redaction.forms(text)]
+    lines += [
         "proxy http://al:s3cr3t-of-al@10.0.0.1:3128/",
         "Cookie: judge_session=of-somebody",
         "--password on-a-line go",
     ]
-    said += ["psk: correct horse battery", "Authorization=Token of-the-robot", "MONGO_PWD=not in the words"]
-    said += ['{"access_token": "of some other service"}', "Authorization: Basic dXNlcjpwYXNzd29yZA=="]
+    lines += ["psk: correct horse battery", "Authorization=Token of-the-robot", "MONGO_PWD=not in the words"]
+    lines += ['{"access_token": "of some other service"}', "Authorization: Basic dXNlcjpwYXNzd29yZA=="]
     journal = tmp_path / "journal"
-    journal.write_text("\n".join([*said, "0" * support.MOST, planted["session.key"], "the end"]) + "\n")
+    journal.write_text("\n".join([*lines, "0" * support.MOST, planted["session.key"], "the end"]) + "\n")
     monkeypatch.setattr(support, "COMMANDS", {"journal.txt": f"cat {journal}", "configs.txt": f"cat {own}/gateway.yml"})
-    told = subprocess.run(
-        ["/bin/sh", "-c", support.script().replace("/etc/judge", str(own))], capture_output=True, text=True, check=True
-    )
-    found = support.of_host("e1", told.stdout)
-    whole = "".join(found.values())
+    files = support.of_host("e1", output_of(own))
+    archive = "".join(files.values())
     parts = [
         "s3cr3t-of-al",
         "of-somebody",
@@ -230,20 +218,14 @@ def test_secrets_that_are_planted_everywhere_are_nowhere_in_what_leaves_a_host(
         "dXNlcjpwYXNz",
         "R" * 32,
     ]
-    assert [part for part in [*secret, *said, *parts] if part in whole] == []
-    assert "port: 443" in whole and whole.count("the end") == 1
+    assert [part for part in [*secret, *lines, *parts] if part in archive] == []
+    assert "port: 443" in archive and archive.count("the end") == 1
     # A secret across the place where a long text is cut: its second half must not be left.
     journal.write_text(planted["session.key"] + "0" * (support.MOST - 10))
-    told = subprocess.run(
-        ["/bin/sh", "-c", support.script().replace("/etc/judge", str(own))], capture_output=True, text=True, check=True
-    )
-    assert '"h"' not in support.of_host("e1", told.stdout)["e1/journal.txt"]
+    assert '"h"' not in support.of_host("e1", output_of(own))["e1/journal.txt"]
 
 
-# --- certificates ------------------------------------------------------------------------------------------------
-
-
-def test_a_certificate_that_ends_soon_is_told_once_and_by_its_file(tmp_path: Path) -> None:
+def test_a_certificate_that_ends_soon_is_named_once(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     authority.make("judge", 20)
     tls: Tls = pki.issue(tmp_path, "e1", "executor", ["localhost"])
@@ -251,21 +233,16 @@ def test_a_certificate_that_ends_soon_is_told_once_and_by_its_file(tmp_path: Pat
     assert own.startswith(f"the certificate {tls.cert} expires in ") and own.endswith("run playbooks/renew.yml")
     assert "rotate.yml" in ca and metrics.expiring([tls.cert, tmp_path / "none"], days=5) == []
     metrics.watch_certificates([tls.cert])
-    from prometheus_client import REGISTRY
-
     sample = REGISTRY.get_sample_value("judge_certificate_expiry_timestamp_seconds", {"file": tls.cert.name})
     assert sample is not None and 18 < (sample - clock.wall().timestamp()) / 86400 < 21
 
 
-def test_hosts_tell_which_certificate_ends_first() -> None:
+def test_the_certificate_that_ends_first_is_named() -> None:
     soon = int(clock.wall().timestamp()) + 5 * 86400 + 60
     text = f"os=Debian\nends {soon + 10**7} /etc/judge/tls/ca.crt\nends {soon} /etc/judge/tls/etcd.crt\n"
     row = hosts.parse(text, "e1", (), "")
     assert row.certificate == "/etc/judge/tls/etcd.crt"
     assert any("etcd.crt expires in 5 days" in sentence for sentence in hosts.reasons([row]))
-
-
-# --- upgrades ----------------------------------------------------------------------------------------------------
 
 
 def test_an_upgrade_that_was_cut_off_still_goes_from_where_it_came_from() -> None:
@@ -295,22 +272,17 @@ def test_a_record_that_ansible_vault_has_encrypted_is_read_and_stays_so(tmp_path
     (key := tmp_path / "key").write_text("one\n")
     record = tmp_path / "upgrade.yml"
     record.write_text("{from: 0.1.0, to: 0.2.0, first: e1}\n")
-    subprocess.run(
-        [BIN / "ansible-vault", "encrypt", f"--vault-password-file={key}", record], check=True, capture_output=True
-    )
+    ansible("vault", "encrypt", f"--vault-password-file={key}", record).check_returncode()
     begin = {"directory": str(tmp_path), "state": "begin", "version": "0.3.0", "running": ["0.2.0"], "first": "e1"}
     playbook = tmp_path / "play.yml"
-    tasks = [{"judge_upgrade": given} for given in (begin, {"directory": str(tmp_path), "state": "back"})]
+    tasks = [{"judge_upgrade": parameters} for parameters in (begin, {"directory": str(tmp_path), "state": "back"})]
     playbook.write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": tasks}]))
-    run = subprocess.run(
-        [BIN / "ansible-playbook", "-i", "localhost,", "-v", f"--vault-password-file={key}", playbook],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    run = ansible("playbook", "-i", "localhost,", "-v", f"--vault-password-file={key}", playbook)
     assert '"from": "0.2.0"' in run.stdout and '"version": "0.2.0"' in run.stdout
     assert record.read_text().startswith("$ANSIBLE_VAULT;")
 
 
-def test_a_verdict_that_is_wrong_or_another_one_stops_an_upgrade() -> None:
+def test_a_wrong_or_changed_verdict_stops_an_upgrade() -> None:
     probes = [{"name": "a", "verdict": "AC"}, {"name": "b", "verdict": "WA"}]
     assert probe.verdict_faults({"a": "AC", "b": "WA"}, probes, {}) == []
     assert probe.verdict_faults({"a": "AC"}, probes, {}) == [], "nobody has the language"
@@ -322,22 +294,22 @@ def test_a_verdict_that_is_wrong_or_another_one_stops_an_upgrade() -> None:
 
 
 def test_a_program_is_handed_in_until_that_executor_has_judged_it() -> None:
-    asked: list[str] = []
+    calls: list[str] = []
 
     def ask(method: str, path: str, _: object) -> dict[str, Any]:
-        asked.append(method)
+        calls.append(method)
         if method == "POST":
-            return {"id": str(len(asked))}
-        who = "e2" if int(path.split("/")[2].split("?", maxsplit=1)[0]) > 8 else "e1"
-        return {"done": True, "judged_by": who, "verdict": "AC"}
+            return {"id": str(len(calls))}
+        executor = "e2" if int(path.split("/")[2].split("?", maxsplit=1)[0]) > 8 else "e1"
+        return {"done": True, "judged_by": executor, "verdict": "AC"}
 
     assert probe.judged({"name": "a", "source": "", "language": "c"}, ask, "e2", time.monotonic() + 60) == "AC"
-    assert asked.count("POST") == 16
+    assert calls.count("POST") == 16
     with pytest.raises(probe.ProbeError, match="not judged by executor e9"):
         probe.judged({"name": "a", "source": "", "language": "c"}, ask, "e9", time.monotonic() - 1)
 
 
-def test_whoever_judges_wrongly_rests_until_the_next_probe() -> None:
+def test_an_executor_with_a_wrong_verdict_is_drained() -> None:
     states: dict[str, dict[str, Any]] = {
         name: {"name": name, "alive": True, "drain": False, "drain_reason": ""} for name in ("e1", "e2")
     }
@@ -371,11 +343,11 @@ def test_the_database_s_features_follow_when_all_members_do() -> None:
     assert Features("8.0", {"a": "8.0"}).sentence == "" and number("10.0") > number("9.0")
 
 
-def test_a_value_of_the_kernel_is_told_once() -> None:
+def test_a_kernel_value_is_reported_once() -> None:
     """site.yml would set it again, which is a change of its file; so it stands there as the value only."""
     kernel = drift.Difference("e1", "kernel", "vm.swappiness", "10", "60", "/etc/sysctl.d/91-judge-executor.conf")
-    same = drift.Difference("e1", "file", kernel.task, task="Kernel settings")
+    duplicate = drift.Difference("e1", "file", kernel.task, task="Kernel settings")
     edited = drift.Difference("e1", "file", kernel.task, task="Kernel settings", diff=[{"before": "a", "after": "b"}])
-    other = drift.Difference("e2", "file", kernel.task, task="Kernel settings")
-    assert drift.together([same, other], [kernel]) == [other, kernel]
+    elsewhere = drift.Difference("e2", "file", kernel.task, task="Kernel settings")
+    assert drift.together([duplicate, elsewhere], [kernel]) == [elsewhere, kernel]
     assert drift.together([edited], [kernel]) == [edited, kernel]

@@ -14,22 +14,22 @@ from judge.rpc.packs import MOST, PACK_BLOBS, PACK_BYTES, pack, plan, unpack
 contents = st.lists(st.binary(max_size=200), min_size=1, max_size=20, unique=True)
 
 
-def named(data: bytes) -> tuple[str, bytes]:
+def hashed(data: bytes) -> tuple[str, bytes]:
     return hashlib.sha256(data).hexdigest(), data
 
 
 @given(contents)
-def test_what_is_packed_comes_out_again(data: list[bytes]) -> None:
-    found = unpack(pack([named(one) for one in data]))
-    assert {sha: bytes(view) for sha, view in found.items()} == dict(map(named, data))
+def test_packed_blobs_come_out_again(data: list[bytes]) -> None:
+    blobs = unpack(pack([hashed(blob) for blob in data]))
+    assert {sha: bytes(view) for sha, view in blobs.items()} == dict(map(hashed, data))
 
 
 @given(contents, st.data())
 def test_a_pack_that_was_cut_is_refused(data: list[bytes], draw: st.DataObject) -> None:
-    whole = pack([named(one) for one in data])
-    end = draw.draw(st.integers(0, len(whole) - 1))
+    packed = pack([hashed(blob) for blob in data])
+    end = draw.draw(st.integers(0, len(packed) - 1))
     with pytest.raises(FieldError):
-        unpack(whole[:end])
+        unpack(packed[:end])
 
 
 @given(st.binary(max_size=300))
@@ -51,7 +51,7 @@ def test_anything_else_is_refused(body: bytes) -> None:
         (b"a" * 64 + b" 1\n\nxyz", "has 2 bytes more"),
     ],
 )
-def test_what_is_said_of_a_pack_that_is_none(body: bytes, sentence: str) -> None:
+def test_sentences_about_broken_packs(body: bytes, sentence: str) -> None:
     with pytest.raises(FieldError, match=sentence):
         unpack(body)
 
@@ -59,8 +59,8 @@ def test_what_is_said_of_a_pack_that_is_none(body: bytes, sentence: str) -> None
 def test_a_pack_has_bounds() -> None:
     with pytest.raises(TooLargeError):
         unpack(bytes(MOST + 1))
-    most = pack([(f"{number:064x}", b"") for number in range(PACK_BLOBS)])
-    assert len(unpack(most)) == PACK_BLOBS
+    full = pack([(f"{number:064x}", b"") for number in range(PACK_BLOBS)])
+    assert len(unpack(full)) == PACK_BLOBS
     largest = pack([(f"{number:064x}", bytes(PACK_BYTES // PACK_BLOBS)) for number in range(PACK_BLOBS)])
     assert len(largest) <= MOST
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.support.ansible import BUILTIN, PLAYBOOKS, ROOT, read
+from tests.support.ansible import BUILTIN, PLAYBOOKS, ROOT, ansible, read
 
 # These change no cluster: they look, make something on the controller, or free a lock that was left behind.
 WITHOUT_LOCK = {"bundle", "precheck", "unlock", "verify"}
@@ -23,11 +21,10 @@ INSTALLED = "Users, directories, kernel settings and the journal's bounds are th
 
 
 @pytest.mark.parametrize("path", VERBS, ids=lambda path: path.stem)
-def test_a_playbook_is_run_in_whole_whatever_tags_are_given(path: Path) -> None:
-    """Each play and each import has the tag `always`, so its tasks have it as well."""
+def test_a_playbook_runs_whole_with_any_tags(path: Path) -> None:
     if path.stem == "site":
-        named = {str(play.get(f"{BUILTIN}import_playbook")) for play in read(path)}
-        assert named >= BY_PARTS
+        imported = {str(play.get(f"{BUILTIN}import_playbook")) for play in read(path)}
+        assert imported >= BY_PARTS
         return
     assert [play["name"] for play in read(path) if play.get("tags") != ["always"]] == []
 
@@ -57,8 +54,7 @@ def inventory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def listed(inventory: Path, playbook: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [Path(sys.executable).parent / "ansible-playbook", "-i", inventory, playbook, "--list-tasks", *options]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=dict(os.environ))
+    return ansible("playbook", "-i", inventory, playbook, "--list-tasks", *options)
 
 
 def tasks(text: str) -> list[str]:
@@ -68,8 +64,8 @@ def tasks(text: str) -> list[str]:
 
 @pytest.mark.parametrize("tag", ["executor", "etcd"])
 def test_tags_of_a_deployment_leave_its_lock_its_gates_and_its_probes(inventory: Path, tag: str) -> None:
-    left = tasks(listed(inventory, ROOT / "playbooks/site.yml", "--tags", tag).stdout)
-    assert INSTALLED not in left
+    remaining = tasks(listed(inventory, ROOT / "playbooks/site.yml", "--tags", tag).stdout)
+    assert INSTALLED not in remaining
     for task in (
         LOCK,
         "This run has the deploy lock",
@@ -79,28 +75,28 @@ def test_tags_of_a_deployment_leave_its_lock_its_gates_and_its_probes(inventory:
         "A submission is judged from end to end",
         UNLOCK,
     ):
-        assert task in left, task
+        assert task in remaining, task
 
 
 @pytest.mark.parametrize("name", ["upgrade", "rollback"])
 def test_an_upgrade_is_never_made_in_parts(inventory: Path, name: str) -> None:
     path = ROOT / f"playbooks/{name}.yml"
-    whole = tasks(listed(inventory, path).stdout)
-    assert INSTALLED in whole
-    assert tasks(listed(inventory, path, "--tags", "common,executor").stdout) == whole
+    complete = tasks(listed(inventory, path).stdout)
+    assert INSTALLED in complete
+    assert tasks(listed(inventory, path, "--tags", "common,executor").stdout) == complete
 
 
 @pytest.mark.parametrize("skipped", ["always", "all", "tagged"])
-def test_what_would_skip_the_lock_is_refused(inventory: Path, skipped: str) -> None:
-    done = listed(inventory, ROOT / "playbooks/site.yml", "--skip-tags", skipped)
-    assert done.returncode != 0
-    assert f"--skip-tags {skipped} would skip the deploy lock" in done.stderr
+def test_skipping_the_lock_is_refused(inventory: Path, skipped: str) -> None:
+    process = listed(inventory, ROOT / "playbooks/site.yml", "--skip-tags", skipped)
+    assert process.returncode != 0
+    assert f"--skip-tags {skipped} would skip the deploy lock" in process.stderr
 
 
 @pytest.mark.parametrize("name", ["site", "upgrade", "renew"])
 @pytest.mark.parametrize("option", [["--start-at-task", INSTALLED], ["--step"]], ids=lambda option: option[0])
 def test_a_run_begins_at_its_first_task(inventory: Path, option: list[str], name: str) -> None:
     """--start-at-task would skip all plays before the task, those of the lock and the gates among them."""
-    done = listed(inventory, ROOT / f"playbooks/{name}.yml", *option)
-    assert done.returncode != 0
-    assert f"{option[0]} could skip the deploy lock" in done.stderr
+    process = listed(inventory, ROOT / f"playbooks/{name}.yml", *option)
+    assert process.returncode != 0
+    assert f"{option[0]} could skip the deploy lock" in process.stderr

@@ -16,8 +16,7 @@ PICTURES = ROOT / "docs/pictures"
 MOST = 150_000
 
 
-def made() -> set[str]:
-    """The files that the script makes."""
+def expected_files() -> set[str]:
     loader = importlib.machinery.SourceFileLoader("make_pictures", str(ROOT / "scripts/make-pictures"))
     spec = importlib.util.spec_from_loader("make_pictures", loader)
     assert spec is not None
@@ -27,10 +26,10 @@ def made() -> set[str]:
 
 
 def test_every_picture_is_made_and_shown_ones_are_there() -> None:
-    assert {path.name for path in PICTURES.iterdir()} == made()
+    assert {path.name for path in PICTURES.iterdir()} == expected_files()
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    shown = set(re.findall(r"docs/pictures/([\w.-]+)", text))
-    assert {"session.svg", "overview.png", "overview-dark.png"} <= shown <= made()
+    linked = set(re.findall(r"docs/pictures/([\w.-]+)", text))
+    assert {"session.svg", "overview.png", "overview-dark.png"} <= linked <= expected_files()
     for tag in re.findall(r"<img [^>]*>", text):
         assert re.search(r'alt="[^"]{15,}"', tag), tag
 

@@ -38,7 +38,7 @@ def test_a_record_of_before_replacements_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["e1: 3", "- e1", "e1: {back: true}", "e1: {before: x, back: true}", "{"])
-def test_what_is_no_record_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_broken_record_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / FILE).write_text(text)
     with pytest.raises(CaError, match="is no record of removed hosts; restore it from a backup"):
         Removed(tmp_path).read()

@@ -23,9 +23,9 @@ release = plugin("modules", "judge_release")
 MINE = {"owner": getpass.getuser(), "group": grp.getgrgid(os.getgid()).gr_name}
 
 
-def item(path: Path, text: str | None = None, **more: Any) -> dict[str, Any]:
+def item(path: Path, text: str | None = None, **fields: Any) -> dict[str, Any]:
     content = {} if text is None else {"state": "file", "content": base64.b64encode(text.encode()).decode()}
-    return {"dest": str(path), **MINE, **content, **more}
+    return {"dest": str(path), **MINE, **content, **fields}
 
 
 def place(*items: dict[str, Any], check: bool = False, diff: bool = False) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def test_a_kernel_setting_is_handed_back(tmp_path: Path) -> None:
     for name, text in (("cpu0", "powersave"), ("cpu1", "powersave"), ("thp", "[always] madvise never"), ("both", "9")):
         (knobs / name).write_text(f"{text}\n")
     governors = f"w- {knobs}/cpu* - - - - performance\n"
-    whole = f"# ours\n{governors}w- {knobs}/thp - - - - madvise\nw- {knobs}/both - - - - 1\nw- {knobs}/none - - - - 1\n"
+    full = f"# ours\n{governors}w- {knobs}/thp - - - - madvise\nw- {knobs}/both - - - - 1\nw- {knobs}/none - - - - 1\n"
 
     def place_with(dest: str, text: str) -> None:
         kernel.remember(dest, text, record)
@@ -48,9 +48,9 @@ def test_a_kernel_setting_is_handed_back(tmp_path: Path) -> None:
                 Path(path).write_text(value)
         kernel.hand_back(dest, text, record)
 
-    place_with("a.conf", whole)
+    place_with("a.conf", full)
     place_with("b.conf", f"w- {knobs}/both - - - - 1\n")
-    place_with("a.conf", whole)
+    place_with("a.conf", full)
     assert (knobs / "cpu1").read_text() == "performance"
     place_with("a.conf", governors)
     assert (knobs / "thp").read_text() == "always"
@@ -62,7 +62,7 @@ def test_a_kernel_setting_is_handed_back(tmp_path: Path) -> None:
     assert kernel.set_by("-net.core.somaxconn = 4096\n") == {"/proc/sys/net/core/somaxconn": "4096"}
 
 
-def test_a_file_with_settings_is_placed_with_what_was_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_placing_settings_notes_the_values_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the module does it: the note comes before the command that sets, the way back after it."""
     module = plugin("modules", "judge_place")
     monkeypatch.setattr(module, "FORMER", tmp_path / "former.json")
@@ -72,8 +72,8 @@ def test_a_file_with_settings_is_placed_with_what_was_before(tmp_path: Path, mon
     runs = SimpleNamespace(run_command=lambda command: (knob.write_text("1") and 0, "", ""))
     placer = module.Placer(runs, write=True, show=False)
     for text, value in ((f"w- {knob} - - - - 1\n", "1"), ("# nothing\n", "0")):
-        wanted = {**item(tmp_path / "a.conf", text), "mode": "0644", "validate": "", "apply": "set", "keep": ""}
-        placer._replace(tmp_path / "a.conf", text.encode(), wanted)
+        entry = {**item(tmp_path / "a.conf", text), "mode": "0644", "validate": "", "apply": "set", "keep": ""}
+        placer._replace(tmp_path / "a.conf", text.encode(), entry)
         assert knob.read_text() == value
 
 
@@ -90,34 +90,33 @@ def test_a_setting_that_somebody_else_changed_is_set_again(tmp_path: Path, monke
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc/b.conf").write_text(f"w- {knobs['shared']} - - - - 2\n")
     apply = lambda _: (knobs["ours"].write_text("1") and 0, "", "")  # noqa: E731 - the kernel refuses the other
-    wanted = {**item(tmp_path / "etc/a.conf", text), "mode": "0644", "validate": "", "apply": "set", "keep": ""}
-    wanted |= {"secret": False, "then": ""}
+    entry = {**item(tmp_path / "etc/a.conf", text), "mode": "0644", "validate": "", "apply": "set", "keep": ""}
+    entry |= {"secret": False, "then": ""}
 
     def placed(*, write: bool = True) -> list[str]:
         placer = module.Placer(SimpleNamespace(run_command=apply), write=write, show=False)
-        placer.place(wanted)
+        placer.place(entry)
         return list(placer.changed)
 
-    assert placed() == [wanted["dest"]] and placed() == []
+    assert placed() == [entry["dest"]] and placed() == []
     knobs["ours"].write_text("7\n")
-    assert placed(write=False) == [wanted["dest"]] and knobs["ours"].read_text() == "7\n"
-    assert placed() == [wanted["dest"]] and placed() == []
+    assert placed(write=False) == [entry["dest"]] and knobs["ours"].read_text() == "7\n"
+    assert placed() == [entry["dest"]] and placed() == []
     assert [knobs[name].read_text() for name in names] == ["1", "0", "0"]
 
 
-def test_what_was_there_before_is_kept_once(tmp_path: Path) -> None:
-    target, kept = tmp_path / "nginx.conf", tmp_path / "nginx.conf.before-judge"
+def test_the_file_before_is_kept_once(tmp_path: Path) -> None:
+    target, backup = tmp_path / "nginx.conf", tmp_path / "nginx.conf.before-judge"
     for before in ("# somebody's", "# somebody's newer", "# Written by Ansible: the next"):
         target.write_text(before)
-        assert place(item(target, "# Written by Ansible: new", keep=str(kept)))["changed"]
-        assert kept.read_text() == "# somebody's"
-    kept.unlink()
-    assert place(item(target, "# Written by Ansible: newer", keep=str(kept)))["changed"]
-    assert not kept.exists(), "it was ours"
+        assert place(item(target, "# Written by Ansible: new", keep=str(backup)))["changed"]
+        assert backup.read_text() == "# somebody's"
+    backup.unlink()
+    assert place(item(target, "# Written by Ansible: newer", keep=str(backup)))["changed"]
+    assert not backup.exists(), "it was ours"
 
 
-def test_what_is_there_is_left_alone(tmp_path: Path) -> None:
-    """Files, directories and links: foretold, made, and then not touched."""
+def test_items_in_place_are_not_touched(tmp_path: Path) -> None:
     target = tmp_path / "etc"
     items = [
         item(target, state="directory"),
@@ -125,10 +124,10 @@ def test_what_is_there_is_left_alone(tmp_path: Path) -> None:
         item(target / "gone", state="absent"),
         item(target / "link", state="link", src="/dev/null"),
     ]
-    wanted = [str(target), str(target / "a.yml"), str(target / "link")]
-    assert place(*items, check=True)["paths"] == wanted
+    paths = [str(target), str(target / "a.yml"), str(target / "link")]
+    assert place(*items, check=True)["paths"] == paths
     assert not target.exists()
-    assert place(*items)["paths"] == wanted
+    assert place(*items)["paths"] == paths
     assert (target / "a.yml").read_text() == "text"
     assert (target / "a.yml").stat().st_mode & 0o777 == 0o640
     before = (target / "a.yml").stat()
@@ -138,7 +137,7 @@ def test_what_is_there_is_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["mode", "text", "link", "leftover"])
-def test_what_differs_is_put_right(tmp_path: Path, damage: str) -> None:
+def test_a_changed_file_is_corrected(tmp_path: Path, damage: str) -> None:
     file = tmp_path / "a"
     place(item(file, "text"))
     if damage == "mode":
@@ -159,36 +158,35 @@ def test_what_differs_is_put_right(tmp_path: Path, damage: str) -> None:
 def test_a_file_that_fails_its_check_leaves_the_old_one(tmp_path: Path) -> None:
     file = tmp_path / "a"
     place(item(file, "good"))
-    done = place(item(file, "bad", validate="grep -q good %s"))
-    assert done["failed"] and "failed to validate, the old one is still in place" in done["msg"]
+    result = place(item(file, "bad", validate="grep -q good %s"))
+    assert result["failed"] and "failed to validate, the old one is still in place" in result["msg"]
     assert file.read_text() == "good"
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
 def test_settings_that_cannot_be_put_into_force_are_not_in_place(tmp_path: Path) -> None:
     file = tmp_path / "a"
-    done = place(item(file, "text", validate="true", apply="false %s"))
-    assert done["failed"] and "could not be applied, the old one is still in place" in done["msg"]
+    result = place(item(file, "text", validate="true", apply="false %s"))
+    assert result["failed"] and "could not be applied, the old one is still in place" in result["msg"]
     assert not file.exists()
 
 
 @pytest.mark.parametrize("key", ["validate", "apply"])
 def test_a_command_runs_only_for_what_changes(tmp_path: Path, key: str) -> None:
-    file, seen = tmp_path / "a", tmp_path / "seen"
-    checked = item(file, "text", **{key: f"cp %s {seen}"})
+    file, copy = tmp_path / "a", tmp_path / "seen"
+    checked = item(file, "text", **{key: f"cp %s {copy}"})
     place(checked, check=True)
-    assert not seen.exists()
+    assert not copy.exists()
     place(checked)
-    assert seen.read_text() == "text"
-    seen.unlink()
+    assert copy.read_text() == "text"
+    copy.unlink()
     place(checked)
-    assert not seen.exists()
+    assert not copy.exists()
 
 
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="what is due is noted in /run, as root")
 def test_a_command_that_failed_is_left_to_the_next_run(tmp_path: Path) -> None:
-    """A run that was cut off between a file and what has to follow it."""
     ready = tmp_path / "ready"
     follow = item(tmp_path / "a", "text", then=f"cp {ready} {tmp_path}/followed")
     assert "failed" in place(follow)["msg"]
@@ -203,17 +201,17 @@ def test_a_command_that_failed_is_left_to_the_next_run(tmp_path: Path) -> None:
 def test_a_secret_is_in_no_difference(tmp_path: Path) -> None:
     file = tmp_path / "a"
     place(item(file, "first secret"))
-    done = place(item(file, "second secret", secret=True), diff=True, check=True)
-    assert done["changed"] and done["diff"]
-    assert "first secret" not in str(done) and "second secret" not in str(done)
+    result = place(item(file, "second secret", secret=True), diff=True, check=True)
+    assert result["changed"] and result["diff"]
+    assert "first secret" not in str(result) and "second secret" not in str(result)
     assert "second text" in str(place(item(file, "second text"), diff=True, check=True)["diff"])
 
 
 def test_an_owner_who_is_still_to_come_is_foretold(tmp_path: Path) -> None:
     late = item(tmp_path / "a", "text") | {"owner": "judge-nobody-here"}
     assert place(late, check=True)["changed"] is True
-    done = place(late)
-    assert done["failed"] and "judge-nobody-here" in done["msg"] and "run site.yml" in done["msg"]
+    result = place(late)
+    assert result["failed"] and "judge-nobody-here" in result["msg"] and "run site.yml" in result["msg"]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -246,7 +244,7 @@ def test_a_release_whose_wheel_has_gone_is_taken_as_it_is_installed(tmp_path: Pa
         release.installed_of(tmp_path, "2.0", current)
 
 
-def test_a_release_that_is_installed_is_not_in_use_before_its_host_s_turn(tmp_path: Path) -> None:
+def test_an_installed_release_waits_for_its_hosts_turn(tmp_path: Path) -> None:
     """A host that crashes between the installation and its turn starts what it had."""
     releases, source, current = tmp_path / "releases", tmp_path / "wheels", tmp_path / "current"
     source.mkdir()
@@ -261,12 +259,12 @@ def test_a_release_that_is_installed_is_not_in_use_before_its_host_s_turn(tmp_pa
     def brought_about(state: str, *, check: bool = False) -> dict[str, Any]:
         params = {"source": str(source), "version": "2.0", "releases": str(releases), "current": str(current)}
         module = SimpleNamespace(params={**params, "state": state, "coming": []}, check_mode=check)
-        found: dict[str, Any] = release.bring_about(module)
-        return found
+        result: dict[str, Any] = release.bring_about(module)
+        return result
 
     for check in (True, False):
-        left = brought_about("installed", check=check)
-        assert (left["changed"], left["switched"], left["before"]) == (False, False, "1.0")
+        outcome = brought_about("installed", check=check)
+        assert (outcome["changed"], outcome["switched"], outcome["before"]) == (False, False, "1.0")
         assert current.readlink() == old
     assert brought_about("current", check=True)["switched"]
     assert current.readlink() == old
@@ -307,7 +305,7 @@ def test_a_release_that_a_daemon_still_runs_from_is_never_removed(tmp_path: Path
 
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root changes a host")
-def test_who_changes_the_host_is_waited_for_and_named(tmp_path: Path) -> None:
+def test_the_lock_names_its_holder(tmp_path: Path) -> None:
     with lock.one_at_a_time(tmp_path):
         assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o600
         with pytest.raises(lock.LockedError, match=f"process {os.getpid()} holds"), lock.one_at_a_time(tmp_path, 0.3):
@@ -318,7 +316,7 @@ def test_who_changes_the_host_is_waited_for_and_named(tmp_path: Path) -> None:
 
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root changes a host")
-def test_a_lock_that_was_removed_meanwhile_is_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_removed_lock_file_is_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reset removes its directory: who waited takes the file that is there now, as those who come later do."""
     notes = tmp_path / "notes"
     before = lock.one_at_a_time(notes)

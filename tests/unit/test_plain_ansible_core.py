@@ -16,19 +16,18 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def needed(name: str) -> set[str]:
-    """A distribution and all that it requires."""
-    found: set[str] = set()
+    names: set[str] = set()
     todo = [name]
     while todo:
-        one = todo.pop()
-        if one in found:
+        package = todo.pop()
+        if package in names:
             continue
-        found.add(one)
-        for text in importlib.metadata.requires(one) or []:
+        names.add(package)
+        for text in importlib.metadata.requires(package) or []:
             requirement = Requirement(text)
             if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
                 todo.append(requirement.name)
-    return found
+    return names
 
 
 @pytest.fixture(scope="module")
@@ -59,12 +58,12 @@ def python(packages: Path, *words: str | Path, home: Path = ROOT, text: str = ""
 
 def commands() -> set[str]:
     """Packages of judge that playbooks run by `python -m` on the controller."""
-    found = set()
+    names = set()
     for room in ("playbooks", "roles", "plugins"):
         for path in (ROOT / room).rglob("*"):
             if path.suffix in {".yml", ".py", ".j2"} and path.is_file():
-                found |= set(re.findall(r"-m[\"']?,? [\"']?(judge\.[a-z_.]+)", path.read_text(encoding="utf-8")))
-    return found
+                names |= set(re.findall(r"-m[\"']?,? [\"']?(judge\.[a-z_.]+)", path.read_text(encoding="utf-8")))
+    return names
 
 
 def test_no_package_but_those_of_ansible_core_is_there(packages: Path) -> None:
@@ -75,8 +74,8 @@ def test_no_package_but_those_of_ansible_core_is_there(packages: Path) -> None:
 def test_every_command_that_a_playbook_runs_on_the_controller_starts(packages: Path) -> None:
     assert commands() >= {"judge.backup", "judge.deploy.recovery", "judge.deploy.bundle"}
     for command in commands():
-        done = python(packages, "-m", command, "--help")
-        assert done.returncode == 0, f"{command}: {done.stderr}"
+        process = python(packages, "-m", command, "--help")
+        assert process.returncode == 0, f"{command}: {process.stderr}"
 
 
 def test_every_plugin_of_the_controller_can_be_loaded(packages: Path) -> None:
@@ -86,10 +85,10 @@ def test_every_plugin_of_the_controller_can_be_loaded(packages: Path) -> None:
         for path in sorted((ROOT / "plugins" / kind).glob("judge_*.py"))
     ]
     assert len(names) > 10
-    done = python(
+    process = python(
         packages, "-c", "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)", *names
     )
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
 
 
 def test_the_controllers_part_of_backups_works(packages: Path, tmp_path: Path) -> None:
@@ -102,7 +101,7 @@ def test_the_controllers_part_of_backups_works(packages: Path, tmp_path: Path) -
         ["list", copies],
         ["prune", copies],
     ):
-        done = python(packages, "-m", "judge.backup", *words)
-        assert done.returncode == 0, done.stderr
-    done = python(packages, "-m", "judge.deploy.recovery", "decide", "--survivor", "j1", text='{"j1": ""}')
-    assert "refusal" in done.stdout, done.stderr
+        process = python(packages, "-m", "judge.backup", *words)
+        assert process.returncode == 0, process.stderr
+    process = python(packages, "-m", "judge.deploy.recovery", "decide", "--survivor", "j1", text='{"j1": ""}')
+    assert "refusal" in process.stdout, process.stderr

@@ -7,7 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
+
+from tests.support.ansible import NAMES, options
 
 ROOT = Path(__file__).resolve().parents[2]
 INDEX = ROOT / "docs/playbooks/README.md"
@@ -25,7 +26,7 @@ ANYTHING = re.compile(r"…|: |; |\. |\S*/\S*|\b[A-Z]+\b(?=[ `/,.;:]|$)|\S*\d\S*
 
 
 @functools.cache
-def said() -> str:
+def code_text() -> str:
     """All code that prints something, with texts that go on in the next line in one piece."""
     texts = []
     for pattern in ("judge/**/*.py", "plugins/**/*.py", "playbooks/**/*.yml", "roles/**/*.yml", "roles/**/*.j2"):
@@ -37,27 +38,18 @@ def said() -> str:
 
 def messages(page: Path) -> list[str]:
     """The messages that a page quotes, out of the first column of its tables of them."""
-    found, inside = [], False
+    quotes, inside = [], False
     for line in page.read_text(encoding="utf-8").splitlines():
         inside = line.startswith("| message |") or (inside and line.startswith("|"))
         if inside:
-            found += re.findall(r"`([^`]+)`", re.split(r"(?<!\\)\|", line)[1])
-    return found
+            quotes += re.findall(r"`([^`]+)`", re.split(r"(?<!\\)\|", line)[1])
+    return quotes
 
 
 def page_of(playbook: str) -> Path:
-    """The page that the index names for a playbook."""
     link = re.search(rf"^\| \[{re.escape(playbook)}\]\(([^)]+)\) \|", INDEX.read_text(), re.MULTILINE)
     assert link, f"docs/playbooks/README.md does not name {playbook}"
     return (INDEX.parent / link[1]).resolve()
-
-
-def options_of_roles() -> set[str]:
-    found: set[str] = set()
-    for path in (ROOT / "roles").glob("*/meta/argument_specs.yml"):
-        for entry in yaml.safe_load(path.read_text())["argument_specs"].values():
-            found |= set(entry.get("options", {}))
-    return found
 
 
 @pytest.mark.parametrize("playbook", PLAYBOOKS)
@@ -73,10 +65,10 @@ def test_every_playbook_has_a_page_with_all_parts(playbook: str) -> None:
 @pytest.mark.parametrize("playbook", PLAYBOOKS)
 def test_variables_that_a_page_names_exist(playbook: str) -> None:
     roles = [path.name for path in (ROOT / "roles").iterdir()]
-    known = options_of_roles()
+    documented = {option for role in NAMES for option in options(role)}
     text = page_of(playbook).read_text(encoding="utf-8")
     for name in re.findall(rf"`(?:-e )?((?:judge|{'|'.join(roles)})_[a-z_]+)(?:=[^`]*)?`", text):
-        assert name in known or name in roles, f"{page_of(playbook).name}: {name}"
+        assert name in documented or name in roles, f"{page_of(playbook).name}: {name}"
 
 
 def test_the_index_names_no_playbook_that_is_gone() -> None:
@@ -88,11 +80,11 @@ def test_the_words_of_messages_that_a_page_quotes_are_in_the_code(page: Path) ->
     for message in messages(page):
         for words in (part.strip(" .,;:()'") for part in ANYTHING.split(message)):
             if re.search("[a-z]{2}", words) and words not in THEIRS:
-                assert words in said(), f"{page.name}: `{message}`"
+                assert words in code_text(), f"{page.name}: `{message}`"
 
 
 def test_messages_are_found_in_pages_and_code() -> None:
     assert any("was not restarted" in message for message in messages(INDEX.with_name("site.md")))
-    assert "bring that back first, or remove it first" in said(), "two lines of Python"
-    assert "has ended without freeing the cluster" in said(), "two lines of YAML"
-    assert "changes this cluster since" not in said()
+    assert "bring that back first, or remove it first" in code_text(), "two lines of Python"
+    assert "has ended without freeing the cluster" in code_text(), "two lines of YAML"
+    assert "changes this cluster since" not in code_text()

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +10,8 @@ import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support.ansible import LOCAL, ROOT, ansible
+
 # All of a kind would be in a batch of a third together: the gateways at its end, one of them an executor as well.
 HOSTS = {
     "judicators": ["j1", "j2", "j3"],
@@ -24,7 +22,6 @@ HOSTS = {
 
 @pytest.fixture(scope="module")
 def inventory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Hosts of all kinds, some of two."""
     path = tmp_path_factory.mktemp("inventory") / "hosts.yml"
     groups = {
         group: {"hosts": {name: {"ansible_host": "192.0.2.1"} for name in names}} for group, names in HOSTS.items()
@@ -34,15 +31,12 @@ def inventory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def listed(inventory: Path, playbook: str, *options: str) -> str:
-    """What ansible-playbook says that it would do."""
-    command = [Path(sys.executable).parent / "ansible-playbook", "-i", inventory, playbook, *options]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=dict(os.environ))
+    run = ansible("playbook", "-i", inventory, playbook, *options)
     assert run.returncode == 0, run.stderr
     return run.stdout
 
 
 def plays(text: str) -> dict[str, str]:
-    """The plays by name, each with its lines."""
     parts = re.split(r"^  play #\d+ \([^)]*\): ", text, flags=re.MULTILINE)[1:]
     return {part.split("\t", 1)[0]: part for part in parts}
 
@@ -50,35 +44,32 @@ def plays(text: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("playbook", "word"), [("site.yml", "changes are taken over"), ("playbooks/pki.yml", "are renewed")]
 )
-def test_every_host_is_in_one_play_of_restarts_and_gateways_are_one_at_a_time(
-    inventory: Path, playbook: str, word: str
-) -> None:
+def test_hosts_restart_once_and_gateways_one_at_a_time(inventory: Path, playbook: str, word: str) -> None:
     restarts = {name: part for name, part in plays(listed(inventory, playbook, "--list-hosts")).items() if word in name}
-    seen: list[str] = []
+    restarted: list[str] = []
     for name, part in restarts.items():
         hosts = re.findall(r"^      (\w+)$", part, re.MULTILINE)
         assert hosts, part
-        seen += hosts
+        restarted += hosts
         if set(hosts) & {*HOSTS["judicators"], *HOSTS["gateways"]}:
             assert serial(name) == 1, (name, hosts)
-    assert sorted(seen) == sorted({host for hosts in HOSTS.values() for host in hosts})
+    assert sorted(restarted) == sorted({host for hosts in HOSTS.values() for host in hosts})
 
 
 def serial(name: str) -> object:
-    """How many hosts a play takes at a time."""
     turns = yaml.safe_load((ROOT / "playbooks/passes/turns.yml").read_text())
     return next(play["serial"] for play in turns if play["name"].partition(":")[0] == name.partition(":")[0])
 
 
 @pytest.mark.parametrize("tag", ["boot", "executor", "pki"])
-def test_what_tags_install_is_taken_over_and_looked_at(inventory: Path, tag: str) -> None:
-    found = plays(listed(inventory, "site.yml", "--list-tasks", "--tags", tag))
-    left = {name: re.findall(r"^      (.+?)\tTAGS", part, re.MULTILINE) for name, part in found.items()}
-    over = [tasks for name, tasks in left.items() if "changes are taken over" in name]
+def test_parts_installed_by_tags_are_taken_over_and_checked(inventory: Path, tag: str) -> None:
+    listing = plays(listed(inventory, "site.yml", "--list-tasks", "--tags", tag))
+    by_play = {name: re.findall(r"^      (.+?)\tTAGS", part, re.MULTILINE) for name, part in listing.items()}
+    over = [tasks for name, tasks in by_play.items() if "changes are taken over" in name]
     assert len(over) == 3
-    assert all(any("restarted one by one" in task for task in tasks) for tasks in over), left
-    assert "Its services are well" in left["Every service is well and runs with its current config"]
-    assert "A submission is judged from end to end" in left["The cluster judges"]
+    assert all(any("restarted one by one" in task for task in tasks) for tasks in over), by_play
+    assert "Its services are well" in by_play["Every service is well and runs with its current config"]
+    assert "A submission is judged from end to end" in by_play["The cluster judges"]
 
 
 # Plays that say so, and plays that ask hosts for nothing but the lock, which is the judicators'.
@@ -107,13 +98,13 @@ def test_hosts_that_are_left_out_are_in_no_play_that_changes_any(inventory: Path
     hosts = yaml.safe_load(inventory.read_text()) | {"judge_absent": {"hosts": {"e2": {}}}}
     away = inventory.with_name("away.yml")
     away.write_text(yaml.safe_dump(hosts))
-    found = plays(listed(away, playbook, "--list-hosts"))
-    for name, part in found.items():
-        here = re.findall(r"^      (\w+)$", part, re.MULTILINE)
-        assert ("e2" in here) == (name in LOOKS), name
-    asked = next(name for name, part in found.items() if re.search(r"^      e1$", part, re.MULTILINE))
-    assert asked in LOOKS, "nobody is asked anything else before it is known who is there"
-    assert any("e1" in part for name, part in found.items() if word in name)
+    listing = plays(listed(away, playbook, "--list-hosts"))
+    for name, part in listing.items():
+        members = re.findall(r"^      (\w+)$", part, re.MULTILINE)
+        assert ("e2" in members) == (name in LOOKS), name
+    first = next(name for name, part in listing.items() if re.search(r"^      e1$", part, re.MULTILINE))
+    assert first in LOOKS, "nobody is asked anything else before it is known who is there"
+    assert any("e1" in part for name, part in listing.items() if word in name)
 
 
 @pytest.mark.parametrize(
@@ -121,17 +112,15 @@ def test_hosts_that_are_left_out_are_in_no_play_that_changes_any(inventory: Path
 )
 def test_a_host_that_is_down_does_not_stop_a_renewal(tmp_path: Path, kind: str, name: str) -> None:
     """Only a judicator does. Hosts that are there are this machine; the other one refuses connections."""
-    here = {"ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": sys.executable}
     away = {"ansible_host": "127.0.0.1", "ansible_port": 1, "ansible_ssh_retries": 0}
     names = {"judicators": "j1", "executors": "e1", "gateways": "g2", "monitors": "m2"}
-    tree: dict[str, dict[str, dict[str, object]]] = {group: {"hosts": {host: here}} for group, host in names.items()}
+    tree: dict[str, dict[str, dict[str, object]]] = {group: {"hosts": {host: LOCAL}} for group, host in names.items()}
     tree[kind]["hosts"][name] = away
     (tmp_path / "hosts.yml").write_text(yaml.safe_dump(tree))
     look = {"import_playbook": str(ROOT / "playbooks/passes/absent.yml"), "vars": {"judge_common_later": "later"}}
-    said = {"hosts": "e1", "gather_facts": False, "tasks": [{"debug": {"msg": "absent: {{ groups.judge_absent }}"}}]}
-    (tmp_path / "look.yml").write_text(yaml.safe_dump([look, said]))
-    command = [Path(sys.executable).parent / "ansible-playbook", "-i", tmp_path / "hosts.yml", tmp_path / "look.yml"]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    report = {"hosts": "e1", "gather_facts": False, "tasks": [{"debug": {"msg": "absent: {{ groups.judge_absent }}"}}]}
+    (tmp_path / "look.yml").write_text(yaml.safe_dump([look, report]))
+    run = ansible("playbook", "-i", tmp_path / "hosts.yml", tmp_path / "look.yml")
     left_out = kind != "judicators"
     assert (f"cannot be reached: {name}; later" in run.stdout) == left_out, run.stdout + run.stderr
     assert (f"absent: ['{name}']" in run.stdout) == left_out, run.stdout
@@ -139,37 +128,24 @@ def test_a_host_that_is_down_does_not_stop_a_renewal(tmp_path: Path, kind: str, 
 
 def test_an_interpreter_of_the_command_line_is_refused(inventory: Path) -> None:
     """There it would beat what tasks need; in the inventory it does not."""
-    command = [
-        Path(sys.executable).parent / "ansible",
-        "all",
-        "-i",
-        inventory,
-        "-m",
-        "judge_variables",
-        "--limit",
-        "e1",
-    ]
-    given = [*command, "-e", "ansible_python_interpreter=/usr/bin/python3"]
-    run = subprocess.run(given, cwd=ROOT, capture_output=True, text=True, check=False)
+    words = ["e1", "-i", inventory, "-m", "judge_variables"]
+    run = ansible("", *words, "-e", "ansible_python_interpreter=/usr/bin/python3")
     assert "beats the release's own Python" in run.stdout
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    run = ansible("", *words)
     assert run.returncode == 0, run.stdout
 
 
 def tried(tmp_path: Path, limit: str, absent: list[str], *options: str) -> str:
     """What the look at the hosts that try a release says, in a run with this --limit. Hosts are this machine."""
-    here = {"ansible_connection": "local", "ansible_become": False}
-    tree = {group: {"hosts": dict.fromkeys(names, here)} for group, names in HOSTS.items()}
-    tree["judge_absent"] = {"hosts": dict.fromkeys(absent, here)}
+    local = {"ansible_connection": "local", "ansible_become": False}
+    tree = {group: {"hosts": dict.fromkeys(names, local)} for group, names in HOSTS.items()}
+    tree["judge_absent"] = {"hosts": dict.fromkeys(absent, local)}
     (tmp_path / "hosts.yml").write_text(yaml.safe_dump(tree))
     role = {"name": "judge_common", "tasks_from": "tried"}
     look = {"hosts": "all", "gather_facts": False, "tasks": [{"import_role": role}]}
     later = {"hosts": "gateways", "gather_facts": False, "tasks": [{"debug": {"msg": "<{{ judge_common_canary }}>"}}]}
     (tmp_path / "look.yml").write_text(yaml.safe_dump([look, later]))
-    command = [Path(sys.executable).parent / "ansible-playbook", "-i", tmp_path / "hosts.yml", tmp_path / "look.yml"]
-    run = subprocess.run(
-        [*command, "--limit", limit, *options], cwd=ROOT, capture_output=True, text=True, check=False
-    )  # fmt: skip
+    run = ansible("playbook", "-i", tmp_path / "hosts.yml", tmp_path / "look.yml", "--limit", limit, *options)
     return run.stdout + run.stderr
 
 
@@ -183,12 +159,10 @@ def tried(tmp_path: Path, limit: str, absent: list[str], *options: str) -> str:
         ("e5,g1", [], "e5"),
     ],
 )
-def test_the_first_host_of_an_upgrade_is_one_of_the_run(
-    tmp_path: Path, limit: str, absent: list[str], first: str
-) -> None:
+def test_the_first_host_of_an_upgrade_is_in_the_run(tmp_path: Path, limit: str, absent: list[str], first: str) -> None:
     """The precheck groups executors that are away: nobody would follow the first of them."""
-    said = tried(tmp_path, limit, absent)
-    assert f"<{first}>" in said, said
+    output = tried(tmp_path, limit, absent)
+    assert f"<{first}>" in output, output
 
 
 @pytest.mark.parametrize(
@@ -201,8 +175,8 @@ def test_the_first_host_of_an_upgrade_is_one_of_the_run(
     ],
 )
 def test_a_release_is_never_untried(tmp_path: Path, limit: str, options: list[str], sentence: str) -> None:
-    said = tried(tmp_path, limit, [], *options)
-    assert sentence in " ".join(said.split()), said
+    output = tried(tmp_path, limit, [], *options)
+    assert sentence in " ".join(output.split()), output
 
 
 def test_every_play_names_its_strategy() -> None:
@@ -224,9 +198,7 @@ def test_every_play_names_its_strategy() -> None:
 )
 def test_settings_that_change_what_plays_mean_are_refused(inventory: Path, setting: str, value: str) -> None:
     """As a collection the playbooks are run with somebody else's ansible.cfg."""
-    command = [Path(sys.executable).parent / "ansible", "e1", "-i", inventory, "-m", "judge_variables"]
-    environment = {**os.environ, setting: value}
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment)
+    run = ansible("", "e1", "-i", inventory, "-m", "judge_variables", **{setting: value})
     assert f"(env: {setting}), and the playbooks need" in run.stdout, run.stdout + run.stderr
 
 

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.ansible import plugin
+from tests.support.ansible import NAMES, options, plugin
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOYMENT = ("roles", "playbooks", "molecule", "inventory/example", "plugins", "systemd", "lab", "site.yml")
 FORBIDDEN = [
     r"\bignore_errors\s*:", r"\bignore_unreachable\s*:", r"failed_when:\s*(false|no|\[\])\s*$",
-    r"no_log:\s*(false|no)\b",
+    r"no_log:\s*(false|no)\b", r"run_once:\s*(false|no)\b",
     r"validate_certs:\s*(false|no)\b", r"state:\s*latest\b", r"allow_unauthenticated",
     r"curl[^\n]*\|\s*(ba)?sh\b", r"\[?trusted=yes", r"StrictHostKeyChecking[ =]+(no|accept-new)",
 ]  # fmt: skip
@@ -35,7 +35,6 @@ EXCEPT = {
 
 @functools.cache
 def files() -> list[Path]:
-    """What deploys a cluster."""
     return sorted(
         path
         for top in DEPLOYMENT
@@ -54,13 +53,13 @@ def name(path: Path) -> str:
 
 @pytest.mark.parametrize("pattern", FORBIDDEN)
 def test_nothing_is_ignored_or_left_unchecked(pattern: str) -> None:
-    found = [
+    matches = [
         f"{name(path)}: {match[0]}"
         for path in files()
         if (path.name, pattern) not in EXCEPT
         for match in re.finditer(pattern, path.read_text(encoding="utf-8"), re.MULTILINE)
     ]
-    assert found == []
+    assert matches == []
 
 
 def looked_at(tasks: list[dict[str, Any]], fatal: bool) -> Iterator[tuple[str, bool]]:
@@ -81,8 +80,8 @@ def test_a_host_that_may_be_missing_ends_no_run() -> None:
         names = set(re.findall(r"\b(\w+) is (?:not )?unreachable\b", text))
         if not names:
             continue
-        told = yaml.safe_load(text)
-        plays = told if "hosts" in told[0] else [{"tasks": told, "any_errors_fatal": True}]
+        content = yaml.safe_load(text)
+        plays = content if "hosts" in content[0] else [{"tasks": content, "any_errors_fatal": True}]
         for play in plays:
             for result, ends in looked_at(play.get("tasks", []), play.get("any_errors_fatal", False)):
                 checked += result in names
@@ -91,7 +90,6 @@ def test_a_host_that_may_be_missing_ends_no_run() -> None:
 
 
 def files_with_secrets(item: Any) -> Iterator[dict[str, Any]]:
-    """The items of judge_place, at any depth, that say `secret: true`."""
     if isinstance(item, dict):
         if item.get("secret") is True and "mode" in item:
             yield item
@@ -101,9 +99,9 @@ def files_with_secrets(item: Any) -> Iterator[dict[str, Any]]:
 
 
 def test_no_file_with_a_secret_can_be_read_by_everybody_on_its_host() -> None:
-    found = [item for path in yaml_files() for item in files_with_secrets(yaml.safe_load(path.read_text("utf-8")))]
-    assert len(found) >= 8
-    assert [item for item in found if not re.fullmatch("0?[0-7][0-7]0", item["mode"])] == []
+    items = [item for path in yaml_files() for item in files_with_secrets(yaml.safe_load(path.read_text("utf-8")))]
+    assert len(items) >= 8
+    assert [item for item in items if not re.fullmatch("0?[0-7][0-7]0", item["mode"])] == []
 
 
 def test_no_rule_of_the_linters_is_switched_off() -> None:
@@ -127,19 +125,18 @@ def test_host_keys_are_checked_and_nobody_hides_a_warning() -> None:
 
 
 def tasks(items: Any) -> Iterator[dict[str, Any]]:
-    """Every task of a file, those of blocks and plays included."""
     for item in items if isinstance(items, list) else []:
         inner = [item.get(key) for key in ("block", "rescue", "always", "tasks", "pre_tasks", "post_tasks", "handlers")]
         if not any(inner):
             yield item
-        for one in inner:
-            yield from tasks(one)
+        for part in inner:
+            yield from tasks(part)
 
 
 def secret_words() -> re.Pattern[str]:
     """Whatever holds a secret: the files that the controller makes, those of the hosts, and the digests of tokens."""
-    made = [re.escape(one) for one in plugin("action", "judge_cluster").SECRETS]
-    return re.compile("|".join([*made, r"ca\.passphrase", r"ca\.key", r"\.password\b", r"tokens\.yml", r"Bearer"]))
+    names = [re.escape(name) for name in plugin("action", "judge_cluster").SECRETS]
+    return re.compile("|".join([*names, r"ca\.passphrase", r"ca\.key", r"\.password\b", r"tokens\.yml", r"Bearer"]))
 
 
 def test_a_task_that_touches_a_secret_says_nothing() -> None:
@@ -161,8 +158,8 @@ def test_a_task_that_touches_a_secret_says_nothing() -> None:
 
 def test_the_search_for_such_tasks_finds_one_in_a_block() -> None:
     text = "- block:\n    - name: x\n      copy: {src: '{{ judge_secrets_dir }}/session.key'}\n- name: y\n"
-    found = [task for task in tasks(yaml.safe_load(text)) if secret_words().search(yaml.safe_dump(task))]
-    assert [task["name"] for task in found] == ["x"]
+    matching = [task for task in tasks(yaml.safe_load(text)) if secret_words().search(yaml.safe_dump(task))]
+    assert [task["name"] for task in matching] == ["x"]
 
 
 @pytest.mark.parametrize("role", sorted(path.name for path in (ROOT / "roles").iterdir()))
@@ -179,11 +176,7 @@ def test_every_role_says_what_it_takes(role: str) -> None:
 
 
 def test_no_variable_is_documented_and_used_nowhere() -> None:
-    """A setting that nothing reads is worse than none: somebody would rely on it."""
-    documented: set[str] = set()
-    for path in (ROOT / "roles").glob("*/meta/argument_specs.yml"):
-        for entry in yaml.safe_load(path.read_text())["argument_specs"].values():
-            documented |= set(entry.get("options", {}))
+    documented = {option for role in NAMES for option in options(role)}
     used: set[str] = set()
     for path in [*(ROOT / "roles").rglob("*"), *(ROOT / "playbooks").rglob("*.yml")]:
         if path.is_file() and path.parent.name not in {"meta", "defaults"} and path.name != "README.md":

@@ -39,8 +39,8 @@ def test_calls_beside_each_other_count_as_one_failure():
     now = [0.0]
     receivers: Receivers[str] = Receivers(EACH, lambda: now[0])
     begun = [receivers.begin("a") for _ in range(EACH)]
-    for one in begun:
-        receivers.end("a", one, failed=True)
+    for call in begun:
+        receivers.end("a", call, failed=True)
     assert receivers.room("a") == 0
     now[0] += tries.probe_pause(1, 1.0)
     assert receivers.room("a") == 1
@@ -58,9 +58,9 @@ def test_no_more_receivers_are_remembered_than_may_be():
 
 
 @given(st.integers(1, 10**6), st.floats(0, 1), st.none() | st.floats(0, 10**9))
-def test_pauses_of_receivers_grow_and_end(count, chance, asked):
-    pause = tries.probe_pause(count, chance, asked)
+def test_pauses_of_receivers_grow_and_end(count, chance, requested):
+    pause = tries.probe_pause(count, chance, requested)
     assert 0.3 < pause <= 3600
-    assert asked is not None or pause <= 30 * 1.25
-    assert asked is None or pause >= min(asked, 3600)
+    assert requested is not None or pause <= 30 * 1.25
+    assert requested is None or pause >= min(requested, 3600)
     assert tries.probe_pause(count + 1, chance) >= tries.probe_pause(count, chance)

@@ -25,7 +25,7 @@ PACKAGES = (judge.problems, judge.gateway.statements, judge.problems.rendering)
 
 def patterns() -> Iterator[tuple[str, re.Pattern[Any]]]:
     """All patterns that modules of these packages hold, also in tables, by module and name."""
-    seen = set()
+    reported = set()
     for package in PACKAGES:
         for info in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
             if info.name.endswith(("__main__", "child")) or ".shim_" in info.name or info.name.endswith("_main"):
@@ -36,43 +36,43 @@ def patterns() -> Iterator[tuple[str, re.Pattern[Any]]]:
                 assert ".dmoj." in info.name
                 continue
             for name, value in vars(module).items():
-                for index, found in enumerate(held(value)):
-                    if found not in seen:
-                        seen.add(found)
-                        yield f"{info.name.removeprefix('judge.')}.{name}[{index}]", found
+                for index, pattern in enumerate(patterns_in(value)):
+                    if pattern not in reported:
+                        reported.add(pattern)
+                        yield f"{info.name.removeprefix('judge.')}.{name}[{index}]", pattern
 
 
-def held(value: Any) -> Iterator[re.Pattern[Any]]:
+def patterns_in(value: Any) -> Iterator[re.Pattern[Any]]:
     if isinstance(value, re.Pattern):
         yield value
     elif isinstance(value, dict):
         for part in (*value, *value.values()):
-            yield from held(part)
+            yield from patterns_in(part)
     elif isinstance(value, list | tuple | set | frozenset):
         for part in value:
-            yield from held(part)
+            yield from patterns_in(part)
 
 
-def example(tree: Any, most: int = 1) -> str:
-    """A text that a part of a pattern matches, with every repetition `most` times where it may be."""
-    found = []
+def example(tree: Any, repeats: int = 1) -> str:
+    """A text that a part of a pattern matches, with every repetition `repeats` times where it may be."""
+    parts = []
     for kind, value in tree:
         if kind is kinds.LITERAL:
-            found.append(chr(value))
+            parts.append(chr(value))
         elif kind in {kinds.NOT_LITERAL, kinds.ANY}:
-            found.append("a" if value != ord("a") else "b")
+            parts.append("a" if value != ord("a") else "b")
         elif kind is kinds.IN:
-            found.append(member(value))
+            parts.append(member(value))
         elif kind in {kinds.MAX_REPEAT, kinds.MIN_REPEAT, kinds.POSSESSIVE_REPEAT}:
-            least, highest, inner = value
-            found.append(example(inner, most) * max(int(least), min(most, int(highest))))
+            low, highest, inner = value
+            parts.append(example(inner, repeats) * max(int(low), min(repeats, int(highest))))
         elif kind is kinds.SUBPATTERN:
-            found.append(example(value[3], most))
+            parts.append(example(value[3], repeats))
         elif kind is kinds.BRANCH:
-            found.append(example(value[1][0], most))
+            parts.append(example(value[1][0], repeats))
         elif kind is kinds.ATOMIC_GROUP:
-            found.append(example(value, most))
-    return "".join(found)
+            parts.append(example(value, repeats))
+    return "".join(parts)
 
 
 def member(items: Any) -> str:
@@ -94,14 +94,13 @@ def spelled(item: Any) -> str:
 
 
 def branches(tree: Any) -> Iterator[Any]:
-    """The pattern with each branch of each alternative by itself."""
     yield tree
     for index, (kind, value) in enumerate(tree):
         inner = value[1] if kind is kinds.BRANCH else ()
         if kind is kinds.SUBPATTERN:
             inner = branches(value[3])
-        for one in inner:
-            for deeper in branches(one) if kind is kinds.BRANCH else [one]:
+        for branch in inner:
+            for deeper in branches(branch) if kind is kinds.BRANCH else [branch]:
                 yield [*list(tree)[:index], (kinds.SUBPATTERN, (None, 0, 0, deeper)), *list(tree)[index + 1 :]]
 
 
@@ -109,21 +108,21 @@ def texts(pattern: re.Pattern[Any]) -> list[str]:
     """Long texts that begin as matches do, again and again, and never end as one does."""
     text = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin-1")
     tree = parser.parse(text, pattern.flags & ~re.UNICODE)
-    whole: dict[str, None] = {}
-    for count, one in enumerate(branches(tree)):
+    samples: dict[str, None] = {}
+    for count, branch in enumerate(branches(tree)):
         if count >= 12:
             break
-        for most in (1, 2):
-            whole[example(one, most)[:60]] = None
-    found: dict[str, None] = {}
-    for one in whole:
-        for end in sorted({*range(1, min(len(one), 10) + 1), len(one) // 2, len(one) - 1, len(one)}):
-            prefix = one[:end]
+        for repeats in (1, 2):
+            samples[example(branch, repeats)[:60]] = None
+    hostile: dict[str, None] = {}
+    for sample in samples:
+        for end in sorted({*range(1, min(len(sample), 10) + 1), len(sample) // 2, len(sample) - 1, len(sample)}):
+            prefix = sample[:end]
             if prefix:
-                found[prefix * (SIZE // len(prefix))] = None
+                hostile[prefix * (SIZE // len(prefix))] = None
                 for char in {*prefix[-3:], " ", "\n", ","}:
-                    found[prefix + char * SIZE] = None
-    return list(found)[:400]
+                    hostile[prefix + char * SIZE] = None
+    return list(hostile)[:400]
 
 
 class LateError(Exception):
@@ -148,14 +147,14 @@ BEGINNINGS = {"statements.fragment._FIRST[0]"}
 def slow_texts(name: str, pattern: re.Pattern[Any]) -> list[str]:
     """The beginning of the first text for which a pattern takes longer than SECONDS."""
     for text in texts(pattern):
-        given: Any = text if isinstance(pattern.pattern, str) else text.encode("latin-1", "replace")
+        subject: Any = text if isinstance(pattern.pattern, str) else text.encode("latin-1", "replace")
         signal.setitimer(signal.ITIMER_REAL, SECONDS)
         begin = time.thread_time()
         try:
             if name in BEGINNINGS:
-                pattern.match(given)
+                pattern.match(subject)
             else:
-                pattern.sub("" if isinstance(given, str) else b"", given)
+                pattern.sub("" if isinstance(subject, str) else b"", subject)
         except LateError:
             if time.thread_time() - begin > SECONDS / 3:
                 return [text[:40]]

@@ -29,9 +29,6 @@ LIVE = st.sampled_from(["high", "normal", "low"])
 PLACES = st.tuples(LIVE, st.booleans(), st.integers(0, 10**6), st.integers(0, 10**6))
 
 
-# --- the order of the queue ------------------------------------------------------------------------------------
-
-
 @given(st.lists(PLACES, max_size=30), st.lists(st.tuples(st.booleans(), st.integers(0, 10**6)), max_size=30))
 def test_no_run_of_a_rejudging_is_before_a_live_task(live: list[Any], again: list[tuple[bool, int]]) -> None:
     """Whatever their places and whether they were given back: in the queue's order all that is live comes first."""
@@ -44,9 +41,6 @@ def test_no_run_of_a_rejudging_is_before_a_live_task(live: list[Any], again: lis
     kinds = [kind for *_, kind in sorted(queue)]
     assert kinds == ["live"] * len(live) + ["run"] * len(again)
     assert all(is_rejudge(place[0]) == (place[-1] == "run") for place in queue)
-
-
-# --- what is in force ------------------------------------------------------------------------------------------
 
 
 def task(**changes: Any) -> dict[str, Any]:
@@ -86,22 +80,27 @@ def staged(number: int = 7) -> dict[str, Any]:
 
 
 @given(st.frozensets(st.integers(1, 9)), st.integers(1, 9))
-def test_the_switch_alone_decides_which_verdict_is_seen(folding: frozenset[int], number: int) -> None:
-    seen = verdicts.current(task(staged=staged(number)), folding)
-    assert "staged" not in seen
+def test_the_switch_decides_which_verdict_is_current(folding: frozenset[int], number: int) -> None:
+    document = verdicts.current(task(staged=staged(number)), folding)
+    assert "staged" not in document
     if number in folding:
-        assert (seen["verdict"], seen["trace"], seen["version"], seen["blobs"]) == ("AC", "new", 5, ["a", "b"])
-        (past,) = seen["past"]
+        assert (document["verdict"], document["trace"], document["version"], document["blobs"]) == (
+            "AC",
+            "new",
+            5,
+            ["a", "b"],
+        )
+        (past,) = document["past"]
         assert (past["verdict"], past["rejudging"], past["trace"], past["why"]) == ("WA", number, "old", "because")
-        assert "rejudging" not in seen
-        assert len(seen["history"]) == 2
+        assert "rejudging" not in document
+        assert len(document["history"]) == 2
     else:
-        assert (seen["verdict"], seen["version"], seen["rejudging"]) == ("WA", 4, 7)
+        assert (document["verdict"], document["version"], document["rejudging"]) == ("WA", 4, 7)
 
 
-def test_what_has_nothing_staged_is_left_alone() -> None:
-    one = task()
-    assert verdicts.current(one, frozenset({7})) is one
+def test_a_task_without_a_staged_verdict_is_unchanged() -> None:
+    document = task()
+    assert verdicts.current(document, frozenset({7})) is document
 
 
 @given(st.frozensets(st.integers(1, 5), min_size=1))
@@ -115,20 +114,19 @@ def test_a_search_by_verdict_looks_through_the_switch(folding: frozenset[int]) -
 
 @given(st.integers(1, 2**31), st.binary(min_size=12, max_size=12))
 def test_a_run_has_one_id_and_is_older_than_everything(number: int, raw: bytes) -> None:
-    one = ObjectId(raw)
-    assert reruns.rerun_id(number, one) == reruns.rerun_id(number, one)
-    assert reruns.rerun_id(number, one) != reruns.rerun_id(number + 1, one)
-    assert reruns.rerun_id(number, one) < ObjectId.from_datetime(datetime.datetime(1971, 1, 1, tzinfo=datetime.UTC))
-
-
-# --- filters and comparisons -----------------------------------------------------------------------------------
+    original = ObjectId(raw)
+    assert reruns.rerun_id(number, original) == reruns.rerun_id(number, original)
+    assert reruns.rerun_id(number, original) != reruns.rerun_id(number + 1, original)
+    assert reruns.rerun_id(number, original) < ObjectId.from_datetime(
+        datetime.datetime(1971, 1, 1, tzinfo=datetime.UTC)
+    )
 
 
 def test_a_filter_as_a_query() -> None:
-    wanted = RejudgeFilter(
+    criteria = RejudgeFilter(
         ids=["0" * 24], user=["ann", "ann"], problem=["p"], language=["c"], verdict=["WA"], executor=["e"], since=NOW
     )
-    assert rejudge_views.selection(wanted) == {
+    assert rejudge_views.selection(criteria) == {
         "done": True,
         "rerun_of": None,
         "submission.problem_hash": None,
@@ -160,11 +158,11 @@ def test_a_filter_by_any_time_has_bounds() -> None:
     for year in (1, 1900, 1970, 2105, 2500, 9999):
         moment = datetime.datetime(year, 6, 1, tzinfo=datetime.UTC)
         try:
-            wanted = RejudgeFilter(since=moment)
+            criteria = RejudgeFilter(since=moment)
         except ValidationError:
             assert not 1970 <= year < 2106, "no submission can be of such a time"
         else:
-            assert set(rejudge_views.selection(wanted)["_id"]) == {"$gte"}
+            assert set(rejudge_views.selection(criteria)["_id"]) == {"$gte"}
 
 
 def test_a_filter_without_a_condition_is_refused() -> None:
@@ -188,8 +186,8 @@ CELL = st.fixed_dictionaries(
 @given(st.lists(CELL))
 def test_counts_and_matrix_miss_nobody(cells: list[dict[str, Any]]) -> None:
     total = sum(cell["n"] for cell in cells)
-    found = rejudge_views.counts(cells)
-    assert found["waiting"] + found["running"] + found["done"] == total
+    totals = rejudge_views.counts(cells)
+    assert totals["waiting"] + totals["running"] + totals["done"] == total
     matrix = rejudge_views.matrix(cells)
     assert sum(sum(row.values()) for row in matrix.values()) == total
     assert len(ctl.matrix_table(matrix).rows) == len(matrix)
@@ -207,11 +205,8 @@ def test_a_verdict_that_was_replaced_twice_is_compared_with_the_right_one() -> N
     assert first.before.cpu == 1.0
 
 
-# --- the command line and the pages ----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
         ("2h", NOW - datetime.timedelta(hours=2)),
         ("90m", NOW - datetime.timedelta(minutes=90)),
@@ -220,17 +215,17 @@ def test_a_verdict_that_was_replaced_twice_is_compared_with_the_right_one() -> N
         ("2026-01-31T12:00+01:00", NOW - datetime.timedelta(hours=1)),
     ],
 )
-def test_times_of_the_command_line(text: str, found: datetime.datetime) -> None:
-    assert ctl.moment("since", text, NOW) == found
+def test_times_of_the_command_line(text: str, expected: datetime.datetime) -> None:
+    assert ctl.moment("since", text, NOW) == expected
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2x", "2026-13-01", "h", "999999d", "10000-01-01"])
-def test_what_is_no_time_is_one_sentence(text: str) -> None:
+def test_a_broken_time_is_one_sentence(text: str) -> None:
     with pytest.raises(UsageError, match=r"--since: .* is no time; expected"):
         ctl.moment("since", text, NOW)
 
 
-def test_what_no_submission_can_have_names_its_option() -> None:
+def test_an_impossible_filter_names_its_option() -> None:
     none: dict[str, Any] = {"since": None, "until": None}
     for text in ("0001-01-01T00:00+23:59", "9999-12-31T23:59:59-23:59", "900000d"):
         with pytest.raises((FieldError, UsageError), match=r"--since: .*"):
@@ -242,25 +237,25 @@ def test_what_no_submission_can_have_names_its_option() -> None:
 
 
 def test_the_form_of_the_page() -> None:
-    found = rejudge_pages.filter_of({"verdict": "WA, TLE", "problem": " sum ", "since": "2026-01-31T12:00", "user": ""})
-    assert found == RejudgeFilter(verdict=["WA", "TLE"], problem=["sum"], since=NOW)
-    assert rejudge_pages.sentence(found) == "problem sum; verdict WA, TLE; since 2026-01-31 12:00 UTC"
+    criteria = rejudge_pages.filter_of(
+        {"verdict": "WA, TLE", "problem": " sum ", "since": "2026-01-31T12:00", "user": ""}
+    )
+    assert criteria == RejudgeFilter(verdict=["WA", "TLE"], problem=["sum"], since=NOW)
+    assert rejudge_pages.sentence(criteria) == "problem sum; verdict WA, TLE; since 2026-01-31 12:00 UTC"
     with pytest.raises(FieldError):
         rejudge_pages.filter_of({"verdict": "GOOD"})
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "x", "9" * 40, "", "1 ", "\u0661", "000000000001" + "0" * 5000])
-def test_what_is_no_number_of_a_rejudging(text: str) -> None:
+def test_broken_numbers_of_rejudgings(text: str) -> None:
     with pytest.raises(NotFoundError):
         number_of(text)
 
 
-# --- trace ids -------------------------------------------------------------------------------------------------
-
 W3C = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
-def test_where_a_trace_id_comes_from() -> None:
+def test_sources_of_a_trace_id() -> None:
     assert trace_of("contest-7.42", W3C) == "contest-7.42"
     assert trace_of("", W3C) == "4bf92f3577b34da6a3ce929d0e0e4736"
     assert trace_of("two words", W3C) == "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -269,18 +264,18 @@ def test_where_a_trace_id_comes_from() -> None:
 
 
 @given(st.text(max_size=80), st.text(max_size=80))
-def test_nothing_but_a_plain_word_gets_into_the_logs(request_id: str, traceparent: str) -> None:
-    found = trace_of(request_id, traceparent)
-    assert m.Submission(command="true", trace=found).trace == found
-    assert found
+def test_a_trace_id_is_a_plain_word(request_id: str, traceparent: str) -> None:
+    trace = trace_of(request_id, traceparent)
+    assert m.Submission(command="true", trace=trace).trace == trace
+    assert trace
 
 
-def test_what_is_left_out_is_said(capsys):
-    one = Rejudging(
+def test_skipped_submissions_are_counted_in_words(capsys):
+    rejudging = Rejudging(
         id=3, filter=RejudgeFilter(), reason="x", user="ada", created="2026-01-01T00:00:00Z",
         state=RejudgeState.RUNNING, settled=False, total=2, skipped=1,
     )  # fmt: skip
-    ctl.print_words(one)
+    ctl.print_words(rejudging)
     assert "1 more matches, but is left out: part of another rejudging" in capsys.readouterr().out
-    ctl.print_words(one.model_copy(update={"skipped": 0}))
+    ctl.print_words(rejudging.model_copy(update={"skipped": 0}))
     assert "left out" not in capsys.readouterr().out

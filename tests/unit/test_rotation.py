@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +23,9 @@ from judge.gateway import auth
 from judge.mongodb import replica, store, users
 from judge.rpc import pki
 from plugins.action.judge_rotation import GROUPS, STAGES, digests, left_out, on_hosts, plan
-from tests.support.lab import ROOT, files_below
+from tests.support.ansible import ansible
+from tests.support.lab import files_below
 
-BIN = Path(sys.executable).parent
 # As operators make them: spaces, colons and dashes inside, none at the ends.
 SECRET = st.text(st.sampled_from("aZ09 :.-_#'\"$"), min_size=1, max_size=40).map(str.strip).filter(bool)
 
@@ -36,24 +34,22 @@ SECRET = st.text(st.sampled_from("aZ09 :.-_#'\"$"), min_size=1, max_size=40).map
     SECRET.filter(lambda text: not text.startswith("judge.")),
     st.from_regex(r"judge\.[0-9a-f]{6} [\w-]{43}", fullmatch=True),
 )
-def test_whoever_logs_in_finds_the_database_prepared(
-    tmp_path_factory: pytest.TempPathFactory, old: str, new: str
-) -> None:
+def test_the_password_in_use_is_always_known(tmp_path_factory: pytest.TempPathFactory, old: str, new: str) -> None:
     """In every stage the password in use is known, and was already known in the stage before; the old one ends last."""
     path = tmp_path_factory.mktemp("passwords") / "p"
 
     def logins(text: str) -> list[tuple[str, str]]:
         path.write_text(text)
-        return [(one["username"], one["password"]) for one in store.logins("judge", path)]
+        return [(login["username"], login["password"]) for login in store.logins("judge", path)]
 
-    known = logins(f"{old}\n")
+    accepted = logins(f"{old}\n")
     for stage in STAGES:
         files = on_hosts("mongodb.password", stage, old, new)
         now, used = logins(files["mongodb.password"]), logins(files["judicator.password"])
-        assert len(used) == 1 and used[0] in known and used[0] in now
+        assert len(used) == 1 and used[0] in accepted and used[0] in now
         assert len({user for user, _ in now}) == len(now), "a user of MongoDB has one password"
-        known = now
-    assert known == logins(f"{new}\n")
+        accepted = now
+    assert accepted == logins(f"{new}\n")
 
 
 def test_a_password_file_without_a_password_is_refused(tmp_path: Path) -> None:
@@ -112,7 +108,7 @@ def test_tokens_of_both_people_are_known_until_the_end() -> None:
     assert digests(3, "old", "new")[0] in digests(1, "old", "new")
 
 
-def test_what_is_under_way_is_finished_first() -> None:
+def test_a_rotation_under_way_is_finished_first() -> None:
     record = {"stage": 2, "secrets": ["ca"]}
     assert plan(record, []) == plan(record, ["ca"]) == record
     assert plan(None, ["session.key", "ca"]) == {"stage": 1, "secrets": ["ca", "session.key"]}
@@ -133,7 +129,7 @@ def test_no_host_is_left_behind() -> None:
 
 
 @pytest.mark.parametrize("cut", [0, 1, 2])
-def test_an_authority_takes_the_place_of_another_one_and_signs_at_every_moment(tmp_path: Path, cut: int) -> None:
+def test_a_trusted_authority_signs_at_every_step(tmp_path: Path, cut: int) -> None:
     """Each step is cut off and done again; in between there is always an authority, and it is trusted."""
     authority = Authority(tmp_path / "pki")
     authority.make("judge", 10)
@@ -144,17 +140,19 @@ def test_an_authority_takes_the_place_of_another_one_and_signs_at_every_moment(t
     successor.prepare("judge", 3650)
     new = successor.certificate()
     steps = [successor.trust_both, successor.sign, successor.trust_new_only]
-    seen = []
+    stages = []
     for number, step in enumerate(steps):
         for _ in range(1 + (number == cut)):
             step()
             assert authority.problem(clock.wall()) == ""
-        seen.append((authority.certificate() == new, len(authority.trusted())))
+        stages.append((authority.certificate() == new, len(authority.trusted())))
         assert authority.certificate() in authority.trusted()
-    assert seen == [(False, 2), (True, 2), (True, 1)]
+    assert stages == [(False, 2), (True, 2), (True, 1)]
     assert before not in authority.trusted()
-    request = load_request(request_of(tls), wanted := WantedCertificate("j1", "judicator", ("localhost",), 30, 5))
-    assert authority.reason_to_issue(tls.cert.read_text(), request, wanted) == "it was not issued by this authority"
+    request = load_request(request_of(tls), certificate := WantedCertificate("j1", "judicator", ("localhost",), 30, 5))
+    assert (
+        authority.reason_to_issue(tls.cert.read_text(), request, certificate) == "it was not issued by this authority"
+    )
 
 
 def test_the_old_authority_is_not_forgotten_before_the_new_one_signs(tmp_path: Path) -> None:
@@ -167,8 +165,6 @@ def test_the_old_authority_is_not_forgotten_before_the_new_one_signs(tmp_path: P
         successor.trust_new_only()
     assert len(authority.trusted()) == 2
 
-
-# --- as a play runs it, with the files that operators have -----------------------------------------------------------
 
 STAGED = """
 - hosts: localhost
@@ -193,28 +189,23 @@ STATES = [{"state": "begin"}, *({"state": "enter", "stage": stage} for stage in 
 
 
 def staged(directory: Path, variables: dict[str, Any], *options: str) -> subprocess.CompletedProcess[str]:
-    """A run on the controller, whose secrets are in this directory."""
     playbook = directory.with_name("play.yml")
     playbook.write_text(STAGED.format(directory=directory))
-    command = [BIN / "ansible-playbook", "-i", "localhost,", "-c", "local", "-vvv", playbook]
-    return subprocess.run(
-        [*command, "-e", json.dumps({"wanted": sorted(GROUPS), "formed": True, **variables}), *options],
-        cwd=ROOT, capture_output=True, text=True, check=False, env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
-    )  # fmt: skip
+    words = ["-vvv", "-e", json.dumps({"wanted": sorted(GROUPS), "formed": True, **variables}), *options]
+    return ansible("playbook", "-i", "localhost,", "-c", "local", playbook, *words)
 
 
-def test_secrets_that_ansible_vault_has_encrypted_are_replaced_by_such(tmp_path: Path) -> None:
+def test_encrypted_secrets_are_replaced_by_encrypted_ones(tmp_path: Path) -> None:
     """Cut off between two stages, and with two passwords, of which each file has one."""
     directory, vault = tmp_path / "mine.secrets", []
     for label in "ab":
         (tmp_path / label).write_text(f"{label}{label}\n")
         vault.append(f"--vault-id={label}@{tmp_path / label}")
     assert staged(directory, {"formed": False}).returncode == 0
-    found = [path for path in directory.rglob("*") if path.is_file() and path.name != ".gitignore"]
-    plain = {path.relative_to(directory): path.read_text() for path in found}
+    paths = [path for path in directory.rglob("*") if path.is_file() and path.name != ".gitignore"]
+    plain = {path.relative_to(directory): path.read_text() for path in paths}
     locked = [directory / name for name, text in plain.items() if text]
-    encrypt = [BIN / "ansible-vault", "encrypt", *vault, "--encrypt-vault-id=b", *locked]
-    subprocess.run(encrypt, check=True, capture_output=True)
+    ansible("vault", "encrypt", *vault, "--encrypt-vault-id=b", *locked).check_returncode()
     first = staged(directory, {"states": STATES[:3]}, *vault)
     assert first.returncode == 0, first.stdout + first.stderr
     waiting = {path.name for path in (directory / "rotation").iterdir() if not encrypted_by(path, "b")}
@@ -223,16 +214,16 @@ def test_secrets_that_ansible_vault_has_encrypted_are_replaced_by_such(tmp_path:
     assert second.returncode == 0, second.stdout + second.stderr
     assert not (directory / "rotation").exists()
     assert all(encrypted_by(path, "b") for path in locked)
-    subprocess.run([BIN / "ansible-vault", "decrypt", *vault, *locked], check=True, capture_output=True)
+    ansible("vault", "decrypt", *vault, *locked).check_returncode()
     after = {name: (directory / name).read_text() for name in plain if plain[name]}
-    same = {str(name) for name, text in after.items() if text == plain[name]}
-    assert same == {"pki/ca.passphrase"}, "and the record says now that the cluster has formed"
+    unchanged = {str(name) for name, text in after.items() if text == plain[name]}
+    assert unchanged == {"pki/ca.passphrase"}, "and the record says now that the cluster has formed"
     authority = Authority(directory / "pki")
     assert authority.problem(clock.wall()) == "" and len(authority.trusted()) == 1
-    shown = first.stdout + first.stderr + second.stdout + second.stderr
+    output = first.stdout + first.stderr + second.stdout + second.stderr
     for name, text in [*plain.items(), *((name, after[name]) for name in after)]:
         if str(name) not in {"cluster.yml", "pki/ca.crt", ".lock"}:
-            assert max(text.split(), key=len) not in shown, name
+            assert max(text.split(), key=len) not in output, name
 
 
 def encrypted_by(path: Path, label: str) -> bool:
@@ -241,7 +232,6 @@ def encrypted_by(path: Path, label: str) -> bool:
 
 @pytest.mark.parametrize("options", [(), ("--check",)])
 def test_secrets_that_come_as_variables_are_not_replaced(tmp_path: Path, options: tuple[str, ...]) -> None:
-    """Nothing would keep the new ones."""
     directory = tmp_path / "secrets"
     assert staged(directory, {"formed": False}).returncode == 0
     before = files_below(directory)

@@ -17,15 +17,15 @@ _VALUES = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=4
 @given(
     status=st.integers(100, 999),
     length=st.none() | st.integers(0, 10**17),
-    others=st.lists(st.tuples(_NAMES, _VALUES), max_size=8),
+    headers=st.lists(st.tuples(_NAMES, _VALUES), max_size=8),
     close=st.booleans(),
     minor=st.sampled_from("01"),
     upper=st.booleans(),
 )
-def test_a_head_is_read_whatever_else_it_says(
-    status: int, length: int | None, others: list[tuple[str, str]], close: bool, minor: str, upper: bool
+def test_any_further_headers_are_ignored(
+    status: int, length: int | None, headers: list[tuple[str, str]], close: bool, minor: str, upper: bool
 ) -> None:
-    lines = [f"{name}: {value}" for name, value in others]
+    lines = [f"{name}: {value}" for name, value in headers]
     if length is not None:
         lines.insert(len(lines) // 2, f"{'CONTENT-LENGTH' if upper else 'Content-Length'}:{length}")
     if close:
@@ -34,7 +34,7 @@ def test_a_head_is_read_whatever_else_it_says(
     assert read_head(head) == AnswerHead(status, length, chunked=False, keep=minor == "1" and not close)
 
 
-@given(st.binary(max_size=300) | st.binary(max_size=300).map(lambda rest: b"HTTP/1.1 200 OK\r\n" + rest))
+@given(st.binary(max_size=300) | st.binary(max_size=300).map(lambda tail: b"HTTP/1.1 200 OK\r\n" + tail))
 @example(b"HTTP/1.1 200 OK\r\nContent-Length: \xb2")
 def test_anything_may_come_as_a_head(head: bytes) -> None:
     with contextlib.suppress(TransportError):
@@ -42,7 +42,7 @@ def test_anything_may_come_as_a_head(head: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("head", "why"),
+    ("head", "reason"),
     [
         (b"", "no HTTP"),
         (b"HTTP/2 200 OK", "no HTTP"),
@@ -57,8 +57,8 @@ def test_anything_may_come_as_a_head(head: bytes) -> None:
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked", "ends"),
     ],
 )
-def test_a_head_that_can_be_read_in_two_ways_is_refused(head: bytes, why: str) -> None:
-    with pytest.raises(TransportError, match=why):
+def test_a_head_that_can_be_read_in_two_ways_is_refused(head: bytes, reason: str) -> None:
+    with pytest.raises(TransportError, match=reason):
         read_head(head)
 
 

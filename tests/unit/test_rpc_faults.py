@@ -30,7 +30,6 @@ _JSON = st.recursive(
 
 
 def values(value: Any) -> int:
-    """How many values there are in a JSON value, with itself."""
     if isinstance(value, list):
         return 1 + sum(map(values, value))
     return 1 + sum(map(values, value.values())) if isinstance(value, dict) else 1
@@ -38,7 +37,7 @@ def values(value: Any) -> int:
 
 @pytest.mark.parametrize("piece", [1, 7, 1024 * 1024])
 @given(value=_JSON, ascii_only=st.booleans())
-def test_values_are_counted_whatever_the_texts_hold(piece: int, value: Any, ascii_only: bool) -> None:
+def test_values_are_counted_with_any_texts(piece: int, value: Any, ascii_only: bool) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(faults, "_PIECE", piece)
         _count(value, json.dumps(value, ensure_ascii=ascii_only).encode())
@@ -57,26 +56,26 @@ def test_anything_may_be_counted(body: bytes) -> None:
     check_values(b'"' + body.replace(b'"', b""), 0, "it")
 
 
-def lists(model: type[BaseModel], seen: set[type[BaseModel]]) -> Iterator[tuple[str, bool]]:
+def lists(model: type[BaseModel], visited: set[type[BaseModel]]) -> Iterator[tuple[str, bool]]:
     """Every list of a message and of what it holds, and whether its length has a bound."""
-    if model in seen:
+    if model in visited:
         return
-    seen.add(model)
+    visited.add(model)
     for name, field in model.model_fields.items():
         kinds = [field.annotation, *get_args(field.annotation)]
         if any(getattr(kind, "__origin__", None) is list for kind in kinds):
-            yield f"{model.__name__}.{name}", any(isinstance(one, annotated_types.MaxLen) for one in field.metadata)
-        for kind in [inner for one in kinds for inner in (one, *get_args(one))]:
+            yield f"{model.__name__}.{name}", any(isinstance(item, annotated_types.MaxLen) for item in field.metadata)
+        for kind in [inner for item in kinds for inner in (item, *get_args(item))]:
             if isinstance(kind, type) and issubclass(kind, BaseModel):
-                yield from lists(kind, seen)
+                yield from lists(kind, visited)
 
 
-def test_every_list_that_somebody_sends_has_a_bound() -> None:
-    seen: set[type[BaseModel]] = set()
-    bodies = [one.request for one in METHODS.values()] + [one.body for one in ROUTES if one.body is not None]
-    found = dict(entry for body in bodies for entry in lists(body, seen))
-    assert {"Submission.tests", "ReportRequest.complete", "Result.tests"} <= set(found)
-    assert [name for name, bounded in found.items() if not bounded] == []
+def test_every_list_of_a_request_has_a_bound() -> None:
+    visited: set[type[BaseModel]] = set()
+    bodies = [call.request for call in METHODS.values()] + [call.body for call in ROUTES if call.body is not None]
+    bounds = dict(entry for body in bodies for entry in lists(body, visited))
+    assert {"Submission.tests", "ReportRequest.complete", "Result.tests"} <= set(bounds)
+    assert [name for name, bounded in bounds.items() if not bounded] == []
 
 
 @pytest.mark.parametrize(
@@ -95,7 +94,7 @@ def test_the_faults_of_a_long_list_are_not_collected(model: type[BaseModel], bod
 
 def test_many_faults_are_not_listed() -> None:
     with pytest.raises(ValidationError) as caught:
-        Submission.model_validate({f"no{one}": 1 for one in range(5000)})
+        Submission.model_validate({f"no{number}": 1 for number in range(5000)})
     for refusal in (bad_request(caught.value), field_error(caught.value, "the body")):
         assert str(refusal) == "the body has 5000 faults, too many to list"
 
@@ -105,14 +104,10 @@ def refuse(_: str) -> str:
 
 
 class Inner(Message):
-    """Has one field with a rule of its own."""
-
     name: Annotated[str, AfterValidator(refuse)]
 
 
 class Outer(Message):
-    """Has one in a list."""
-
     parts: list[Inner]
 
 
@@ -133,7 +128,7 @@ def test_a_fault_is_one_sentence(body: Any, sentence: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "claim",
     [
         {"vacant": 10**9},
         {"vacant": 1, "ahead": 10**9},
@@ -141,20 +136,20 @@ def test_a_fault_is_one_sentence(body: Any, sentence: str) -> None:
         {"vacant": 1, "info": {"slots": -(10**9)}},
     ],
 )
-def test_an_executor_has_no_more_slots_than_a_host_can(said: dict[str, Any]) -> None:
+def test_an_executor_has_no_more_slots_than_a_host_can(claim: dict[str, Any]) -> None:
     """By its word it would else empty the queue, or move everybody's share."""
     report = {"executor": "e1", "incarnation": "i", "sequence": 1}
     assert ReportRequest.received(json.dumps({**report, "vacant": 8, "info": {"slots": 8}}).encode()).vacant == 8
     with pytest.raises(ValidationError):
-        ReportRequest.received(json.dumps({**report, **said}).encode())
+        ReportRequest.received(json.dumps({**report, **claim}).encode())
 
 
 def test_a_class_that_shares_a_code_does_not_stand_for_it() -> None:
     """It may need more than a sentence, and whoever gets an answer has nothing else."""
 
     class MineError(PackageError):
-        def __init__(self, message: str, more: int) -> None:
-            super().__init__(f"{message}{more}")
+        def __init__(self, message: str, extra: int) -> None:
+            super().__init__(f"{message}{extra}")
 
     assert MineError.code == "package"
     assert all_errors()["package"] is PackageError

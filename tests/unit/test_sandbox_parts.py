@@ -28,6 +28,7 @@ from judge.sandbox.container import uid_window
 from judge.sandbox.meeting import judged_by_own_end
 from judge.sandbox.types import Killed, RunOutcome
 from tests.support.ansible import GROUPS, render, variables
+from tests.support.packages import write
 
 FILTER = seccomp.build()
 ALLOWED, KILLED, NOT_THERE, DONE = 0x7FFF0000, 0x80000000, 0x00050000 | errno.ENOSYS, 0x00050000
@@ -39,7 +40,7 @@ LOAD, AND, ALWAYS, RETURN = 0x20, 0x54, 0x05, 0x06
 JUMPS = {0x15: operator.eq, 0x25: operator.gt, 0x35: operator.ge, 0x45: operator.and_}
 
 
-def test_containers_get_users_far_from_everybody():
+def test_containers_get_users_far_from_all_others():
     assert uid_window(WHOLE) == (1_900_000_000, 4_194_304)
 
 
@@ -54,10 +55,7 @@ def test_the_driver_is_found_by_mounts(work):
     own = drivers.find(v1 + f"cgroup {work}/cpu cgroup rw,cpu 0 0\n")
     assert isinstance(own, DriverV1) and own.shares
     joined = f"cgroup {work}/cpu cgroup rw,cpu,cpuacct 0 0\n"
-    found = drivers.find(v1)
-    assert found is not None and found.version == "v1"
-    found = drivers.find(v1.replace("cpuacct", "cpuset") + joined)
-    assert found is not None and found.version == "v1"
+    assert drivers.find(v1).version == drivers.find(v1.replace("cpuacct", "cpuset") + joined).version == "v1"
     assert drivers.find(v1.replace("pids", "freezer")) is None
     assert drivers.find("") is None
     unified = f"cgroup2 {work} cgroup2 rw 0 0\n"
@@ -65,8 +63,7 @@ def test_the_driver_is_found_by_mounts(work):
     (work / "cgroup.controllers").write_text("cpuset cpu io\n")
     assert drivers.find(unified) is None
     (work / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
-    found = drivers.find(unified + v1)
-    assert found is not None and found.version == "v2"
+    assert drivers.find(unified + v1).version == "v2"
 
 
 def test_counter_files_are_read_by_whole_keys():
@@ -89,7 +86,7 @@ def test_reading_never_hides_memory(own, before, after, files, room):
 
 
 @given(*[st.integers(0, 1 << 30)] * 3, st.integers(0, 1 << 20))
-def test_who_filled_the_group_with_page_cache_has_not_used_up_the_limit(own, files, before, forced):
+def test_page_cache_does_not_count_as_memory(own, files, before, forced):
     """The kernel may charge some pages beyond the limit; whoever needs more of their own is killed for it."""
     limit = own + files + (8 << 20)
     used = cgroup.programs(limit + forced, limit, files, (before, 8 << 20))
@@ -102,11 +99,14 @@ def test_a_process_is_named_by_pid_and_start():
     assert procfs.start_time(4194304) is None
 
 
-def test_only_trees_of_dead_processes_are_abandoned(work):
+def test_only_trees_of_dead_processes_are_abandoned(work, monkeypatch):
     for name in (cgroup.owned_name("live"), "dead.4194304.1", f"reused.{os.getpid()}.1", "foreign", "odd.x.y"):
         (work / name).mkdir()
     assert [path.name for path in cgroup.abandoned(work)] == ["dead.4194304.1", f"reused.{os.getpid()}.1"]
     assert list(cgroup.abandoned(work / "none")) == []
+    owned = cgroup.owned_name("live")
+    monkeypatch.setattr(procfs, "read", lambda *_: None)
+    assert owned not in {path.name for path in cgroup.abandoned(work)}, "its process cannot be read"
 
 
 def test_a_group_that_cannot_be_removed_is_left_with_a_warning(work, caplog):
@@ -210,11 +210,6 @@ def test_own_path_is_read_from_proc():
     assert cgroup_v2.own_path().startswith("/")
 
 
-def steps(program: bytes, number: int) -> int:
-    """How many instructions of the filter a call of this number passes, all of its arguments being 0."""
-    return evaluated(program, number)[0]
-
-
 def evaluated(
     program: bytes,
     number: int,
@@ -246,9 +241,9 @@ def evaluated(
 
 
 @given(st.integers(0, 0x3FFFFFFF))
-def test_calls_that_nobody_has_looked_at_do_not_exist(number):
-    said = evaluated(FILTER, number)[1]
-    assert said == NOT_THERE if number > seccomp.NEWEST else said in {ALLOWED, NOT_THERE, KILLED, DONE, *REFUSALS}
+def test_unknown_system_calls_do_not_exist(number):
+    action = evaluated(FILTER, number)[1]
+    assert action == NOT_THERE if number > seccomp.NEWEST else action in {ALLOWED, NOT_THERE, KILLED, DONE, *REFUSALS}
 
 
 @given(st.integers(-(2**31), seccomp.NEWEST))
@@ -264,19 +259,19 @@ def test_x32_calls_are_killed():
 def test_the_filter_is_a_search_tree():
     """The kernel tries all numbers when a filter is set: as a list that cost every run 0.1 ms (docs/decisions/004)."""
     program = seccomp.build()
-    passed = [steps(program, number) for number in range(470)]
+    passed = [evaluated(program, number)[0] for number in range(470)]
     assert max(passed) < len(program) // 8 / 3
     assert sum(passed) / len(passed) < 20
 
 
 def test_the_agent_refuses_what_it_does_not_know():
     for arguments in ([], ["serve"], ["launch", "-x"], ["launch"], ["other"]):
-        done = subprocess.run([BINARY, *arguments], capture_output=True, check=False)
-        assert done.returncode == 64, arguments
-    done = subprocess.run([BINARY, "launch", "-n", "x", "--", "/bin/true"], capture_output=True, check=False)
-    assert done.returncode == 70 and done.stderr == b"agent: x: Invalid argument\n"
-    done = subprocess.run([BINARY, "launch", "--", "/no/program"], capture_output=True, check=False)
-    assert done.returncode == 70 and b"/no/program: No such file" in done.stderr
+        process = subprocess.run([BINARY, *arguments], capture_output=True, check=False)
+        assert process.returncode == 64, arguments
+    process = subprocess.run([BINARY, "launch", "-n", "x", "--", "/bin/true"], capture_output=True, check=False)
+    assert process.returncode == 70 and process.stderr == b"agent: x: Invalid argument\n"
+    process = subprocess.run([BINARY, "launch", "--", "/no/program"], capture_output=True, check=False)
+    assert process.returncode == 70 and b"/no/program: No such file" in process.stderr
 
 
 FILES = {
@@ -314,35 +309,29 @@ GOOD = {
 
 @pytest.mark.parametrize(("files", "level"), [(FILES, CheckLevel.WARN), (GOOD, CheckLevel.PASS), ({}, CheckLevel.PASS)])
 def test_settings_that_disturb_timing_are_warned_about(work, files, level):
-    for name, text in files.items():
-        path = work / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    found = list(check._timing(work, [0, 1]))
-    assert {finding.level for finding in found if finding.item != "ASLR"} == {level}, found
-    assert len(found) == 12 and all(finding.text for finding in found)
+    write(work, files)
+    findings = list(check._timing(work, [0, 1]))
+    assert {finding.level for finding in findings if finding.item != "ASLR"} == {level}, findings
+    assert len(findings) == 12 and all(finding.text for finding in findings)
     (smt,) = (finding for finding in check._timing(work, [1]) if finding.item == "SMT")
     assert smt.level is CheckLevel.PASS
 
 
 def test_a_deployed_executor_has_nothing_to_warn_of(work):
     """With the role's own defaults: a column that always warns is not read."""
-    written = {name: text for name, text in FILES.items() if name in GOOD} | {"proc/sys/kernel/ns_last_pid": "1\n"}
-    written["proc/swaps"] = "Filename\n"  # the role's tasks switch it off
+    files = {name: text for name, text in FILES.items() if name in GOOD} | {"proc/sys/kernel/ns_last_pid": "1\n"}
+    files["proc/swaps"] = "Filename\n"  # the role's tasks switch it off
     values = variables("e1", GROUPS, formed=True)
     for line in render("executor", "tmpfiles.conf.j2", values).splitlines():
         if line.startswith("w"):
             path, value = line.split()[1].strip("/").replace("cpu*", "cpu0"), line.split()[-1]
             choice = "transparent_hugepage" in path and "khugepaged" not in path
-            written[path] = f"always [{value}]\n" if choice else f"{value}\n"
+            files[path] = f"always [{value}]\n" if choice else f"{value}\n"
     for line in render("executor", "sysctl.conf.j2", values).splitlines():
         if " = " in line:
             key, value = line.removeprefix("-").split(" = ")
-            written[f"proc/sys/{key.replace('.', '/')}"] = f"{value}\n"
-    for name, text in written.items():
-        path = work / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+            files[f"proc/sys/{key.replace('.', '/')}"] = f"{value}\n"
+    write(work, files)
     assert [finding for finding in check._timing(work, [0, 1]) if finding.level is not CheckLevel.PASS] == []
 
 
@@ -359,24 +348,18 @@ def test_an_old_kernel_and_missing_parts_are_named(monkeypatch, work):
     assert "run make" in (check.available() or "")
 
 
-def test_groups_of_a_process_that_cannot_be_read_are_not_abandoned(tmp_path, monkeypatch):
-    (tmp_path / cgroup.owned_name("pool")).mkdir()
-    monkeypatch.setattr(procfs, "read", lambda *_: None)
-    assert list(cgroup.abandoned(tmp_path)) == []
-
-
 @pytest.mark.parametrize(
     ("ended", "killed"),
     [(1.0, {Killed.MEMORY}), (2.0, {Killed.MEMORY}), (2.1, {Killed.MEMORY, Killed.CANCELLED})],
 )
-def test_a_run_that_ended_by_itself_before_the_matter_was_settled_was_not_killed_for_it(ended, killed):
+def test_a_run_that_ended_first_was_not_killed(ended, killed):
     """An agent needs a moment to report an end, in which the other program's end may come first."""
-    both = frozenset({Killed.MEMORY, Killed.CANCELLED})
-    outcome = RunOutcome(None, signal.SIGKILL, both, 0.1, 0.1, 0, 1, -1, -1, ended=ended)
+    kinds = frozenset({Killed.MEMORY, Killed.CANCELLED})
+    outcome = RunOutcome(None, signal.SIGKILL, kinds, 0.1, 0.1, 0, 1, -1, -1, ended=ended)
     assert judged_by_own_end(outcome, 2.0).killed == killed
 
 
-def test_a_pipe_that_is_filled_as_fast_as_it_is_emptied_holds_nobody_up(monkeypatch):
+def test_an_endless_pipe_does_not_block_the_loop(monkeypatch):
     """Else the limits of who fills it were looked at only when it pauses."""
     pipe = meeting._Pipe(meeting.Link(writer=0, reader=1))
     reads = []

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +14,9 @@ from judge.backup.keys import OperatorKey
 from judge.backup.repository import Repository
 from judge.common import files
 from judge.common.pki.authority import Authority
-from tests.support.ansible import plugin
-from tests.support.lab import ROOT, files_below
+from tests.support.ansible import ROOT, ansible, plugin
+from tests.support.lab import files_below
 
-BIN = Path(sys.executable).parent
 SECRETS = plugin("action", "judge_secrets")
 ON_CONTROLLER = """
 - hosts: localhost
@@ -38,34 +35,38 @@ ON_CONTROLLER = """
 
 
 def test_secrets_and_bundles_are_beside_the_inventory_and_not_in_it(tmp_path: Path) -> None:
-    mine = tmp_path / "mine"
-    mine.mkdir()
-    (mine / "hosts.yml").touch()
-    for source in (mine, mine / "hosts.yml"):
+    inventory = tmp_path / "mine"
+    inventory.mkdir()
+    (inventory / "hosts.yml").touch()
+    for source in (inventory, inventory / "hosts.yml"):
         assert files.beside([str(source)], "secrets") == tmp_path / "mine.secrets"
-    assert files.beside(["j1,", str(tmp_path / "none"), str(mine), str(tmp_path)], "bundle") == tmp_path / "mine.bundle"
+    assert (
+        files.beside(["j1,", str(tmp_path / "none"), str(inventory), str(tmp_path)], "bundle")
+        == tmp_path / "mine.bundle"
+    )
     assert files.beside(["j1,"], "secrets") is None
-    (mine / "secrets").mkdir()
-    assert files.beside([str(mine)], "secrets") == mine / "secrets", "that of a cluster that was deployed before"
+    (inventory / "secrets").mkdir()
+    assert files.beside([str(inventory)], "secrets") == inventory / "secrets", (
+        "that of a cluster that was deployed before"
+    )
 
 
 @pytest.mark.parametrize(
-    ("inventory", "told"),
+    ("inventory", "expected"),
     [
         (["-i", "{0}/mine", "-i", "{0}/more"], "{0}/mine.secrets"),
         (["-i", "{0}/more", "-i", "{0}/mine"], "{0}/more.secrets"),
         (["-i", "h1,h2,"], "set judge_secrets_dir"),
     ],
 )
-def test_all_hosts_have_one_directory_for_secrets(tmp_path: Path, inventory: list[str], told: str) -> None:
-    """Whichever inventory a host comes from."""
+def test_all_hosts_have_one_directory_for_secrets(tmp_path: Path, inventory: list[str], expected: str) -> None:
     for name, host in (("mine", "h1"), ("more", "h2")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "hosts.yml").write_text(f"all: {{hosts: {{{host}: }}}}\n")
     default = yaml.safe_load((ROOT / "roles/judge_common/defaults/main.yml").read_text())["judge_secrets_dir"]
-    command = [BIN / "ansible", *(word.format(tmp_path) for word in inventory), "all", "-m", "debug", "-a"]
-    run = subprocess.run([*command, f"msg={default}"], cwd=ROOT, capture_output=True, text=True, check=False)
-    answers = [line for line in run.stdout.splitlines() if '"msg":' in line and told.format(tmp_path) in line]
+    hosts = [word.format(tmp_path) for word in inventory]
+    run = ansible("", *hosts, "all", "-m", "debug", "-a", f"msg={default}")
+    answers = [line for line in run.stdout.splitlines() if '"msg":' in line and expected.format(tmp_path) in line]
     assert len(answers) == 2, run.stdout + run.stderr
 
 
@@ -74,26 +75,18 @@ def test_an_inventory_in_a_directory_of_several_has_no_hosts_out_of_secrets(tmp_
     (tmp_path / "mine/hosts.yml").write_text("all: {hosts: {h1: }}\n")
     (tmp_path / "mine.secrets").mkdir()
     (tmp_path / "mine.secrets/admin.token").write_text("hush\n")
-    run = subprocess.run(
-        [BIN / "ansible-inventory", "-i", tmp_path, "--list"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    run = ansible("inventory", "-i", tmp_path, "--list")
     assert '"h1"' in run.stdout
     assert "hush" not in run.stdout + run.stderr
-
-
-# --- vault and variables ------------------------------------------------------------------------------------------
 
 
 def play(tmp_path: Path, directory: Path, variables: dict[str, Any], *options: str) -> str:
     """What a run on the controller says; AssertionError when it fails."""
     playbook = tmp_path / "play.yml"
     playbook.write_text(ON_CONTROLLER.format(directory=directory))
-    given = tmp_path / "given.yml"
-    given.write_text(yaml.safe_dump(variables))
-    run = subprocess.run(
-        [BIN / "ansible-playbook", "-i", "localhost,", "-c", "local", playbook, "-e", f"@{given}", *options],
-        cwd=ROOT, capture_output=True, text=True, check=False, env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
-    )  # fmt: skip
+    extra_vars = tmp_path / "given.yml"
+    extra_vars.write_text(yaml.safe_dump(variables))
+    run = ansible("playbook", "-i", "localhost,", "-c", "local", playbook, "-e", f"@{extra_vars}", *options)
     assert run.returncode == 0, run.stdout + run.stderr
     return run.stdout
 
@@ -107,47 +100,43 @@ def test_encrypted_files_are_used_and_stay_encrypted(tmp_path: Path) -> None:
     plain = files_below(directory)
     vault = [f"--vault-id=a@{first}", f"--vault-id=b@{second}"]
     names = [str(directory / name) for name in plain if name != ".lock"]
-    encrypt = [BIN / "ansible-vault", "encrypt", *vault, "--encrypt-vault-id=b", *names]
-    subprocess.run(encrypt, check=True, capture_output=True)
-    told = play(tmp_path, directory, {"formed": True}, *vault)
-    assert "['cluster.yml'] problem= left=3649" in told
+    ansible("vault", "encrypt", *vault, "--encrypt-vault-id=b", *names).check_returncode()
+    output = play(tmp_path, directory, {"formed": True}, *vault)
+    assert "['cluster.yml'] problem= left=3649" in output
     record = (directory / "cluster.yml").read_text()
     assert record.startswith("$ANSIBLE_VAULT;1.2;AES256;b")
-    shown = subprocess.run(
-        [BIN / "ansible-vault", "view", f"--vault-id=b@{second}", directory / "cluster.yml"],
-        check=True, capture_output=True, text=True,
-    )  # fmt: skip
-    assert "formed: true" in shown.stdout
+    view = ansible("vault", "view", f"--vault-id=b@{second}", directory / "cluster.yml")
+    assert "formed: true" in view.stdout
     assert "[] problem= " in play(tmp_path, directory, {"formed": True}, *vault)
 
 
 def test_a_controller_that_keeps_nothing_is_given_everything(tmp_path: Path) -> None:
-    kept, fresh = tmp_path / "kept", tmp_path / "fresh/secrets"
-    play(tmp_path, kept, {"formed": False})
-    play(tmp_path, kept, {"formed": True})
-    assert backup(["keys", "--secrets", str(kept)]) == 0
-    given = {name: data.decode() for name, (_, data) in files_below(kept).items() if name in SECRETS.NEEDED}
-    assert set(given) == set(SECRETS.NEEDED)
-    record = yaml.safe_load(given["cluster.yml"])
-    told = play(tmp_path, fresh, {"formed": True, "judge_secrets": {**given, "cluster.yml": record}})
-    assert "[] problem= left=3649" in told, "nothing was made"
-    there = files_below(fresh)
-    assert {name: data.decode() for name, (_, data) in there.items() if name in given} == given | {
-        "cluster.yml": there["cluster.yml"][1].decode()
+    source, fresh = tmp_path / "kept", tmp_path / "fresh/secrets"
+    play(tmp_path, source, {"formed": False})
+    play(tmp_path, source, {"formed": True})
+    assert backup(["keys", "--secrets", str(source)]) == 0
+    secrets = {name: data.decode() for name, (_, data) in files_below(source).items() if name in SECRETS.NEEDED}
+    assert set(secrets) == set(SECRETS.NEEDED)
+    record = yaml.safe_load(secrets["cluster.yml"])
+    output = play(tmp_path, fresh, {"formed": True, "judge_secrets": {**secrets, "cluster.yml": record}})
+    assert "[] problem= left=3649" in output, "nothing was made"
+    copies = files_below(fresh)
+    assert {name: data.decode() for name, (_, data) in copies.items() if name in secrets} == secrets | {
+        "cluster.yml": copies["cluster.yml"][1].decode()
     }
-    assert all(mode & 0o077 == 0 for name, (mode, _) in there.items() if name in given)
+    assert all(mode & 0o077 == 0 for name, (mode, _) in copies.items() if name in secrets)
     assert fresh.stat().st_mode & 0o077 == 0
 
 
-def test_what_is_missing_is_named_and_no_value_is(tmp_path: Path) -> None:
-    given = dict.fromkeys(SECRETS.NEEDED, "hush")
+def test_missing_secrets_are_named_without_values(tmp_path: Path) -> None:
+    secrets = dict.fromkeys(SECRETS.NEEDED, "hush")
     for name in SECRETS.NEEDED:
         with pytest.raises(ValueError, match=f"lacks {name}, and nothing would keep") as caught:
-            SECRETS.contents({**given, name: ""})
+            SECRETS.contents({**secrets, name: ""})
         assert "hush" not in str(caught.value)
     for odd in ("../x", "/etc/passwd", "pki/../../x", "a/b", ".ssh"):
         with pytest.raises(ValueError, match="is no file of judge_secrets_dir"):
-            SECRETS.contents({**given, odd: "hush"})
+            SECRETS.contents({**secrets, odd: "hush"})
 
 
 def run_tasks(tmp_path: Path, tasks: list[dict[str, Any]], variables: dict[str, Any], *options: str | Path) -> str:
@@ -155,16 +144,12 @@ def run_tasks(tmp_path: Path, tasks: list[dict[str, Any]], variables: dict[str, 
     playbook = tmp_path / "tasks.yml"
     own = {"hosts": "localhost", "gather_facts": False, "vars": variables, "tasks": tasks}
     playbook.write_text(yaml.safe_dump([own]))
-    run = subprocess.run(
-        [BIN / "ansible-playbook", "-i", "localhost,", "-c", "local", playbook, *options],
-        cwd=ROOT, capture_output=True, text=True, check=False, env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
-    )  # fmt: skip
+    run = ansible("playbook", "-i", "localhost,", "-c", "local", playbook, *options)
     return f"{run.returncode} {run.stdout}{run.stderr}"
 
 
 def encrypted(path: Path, password: Path) -> None:
-    command = [BIN / "ansible-vault", "encrypt", "--vault-password-file", password, path]
-    subprocess.run(command, check=True, capture_output=True)
+    ansible("vault", "encrypt", "--vault-password-file", password, path).check_returncode()
 
 
 def test_a_backup_takes_the_secrets_along_when_its_key_is_encrypted(tmp_path: Path) -> None:
@@ -177,23 +162,25 @@ def test_a_backup_takes_the_secrets_along_when_its_key_is_encrypted(tmp_path: Pa
     encrypted(own / "backup.signkey", password)
     tasks = yaml.safe_load((ROOT / "roles/judge_backup/tasks/write.yml").read_text())[:3]
     assert "ansible.builtin.assert" in tasks[-1], "what the first one says is looked at right after it"
-    known = yaml.safe_load((ROOT / "roles/judge_backup/vars/main.yml").read_text())
+    variables = yaml.safe_load((ROOT / "roles/judge_backup/vars/main.yml").read_text())
     names = {"judge_secrets_dir": str(own), "judge_backup_copies": str(tmp_path / "copies")}
     names |= {"judge_backup_project": str(ROOT)}
-    names |= {name: known[name] for name in ("judge_backup_controller", "judge_backup_dry_run")}
+    names |= {name: variables[name] for name in ("judge_backup_controller", "judge_backup_dry_run")}
     vault = ["--vault-password-file", password, "-vvv"]
-    told = run_tasks(tmp_path, tasks, names, *vault)
-    assert told.startswith("0 "), told
-    assert key.controller_key().text().strip() not in told
+    output = run_tasks(tmp_path, tasks, names, *vault)
+    assert output.startswith("0 "), output
+    assert key.controller_key().text().strip() not in output
     assert len(list(Repository(tmp_path / "copies").secrets.iterdir())) == 2, "a file, and which one it is"
     (own / "backup.signkey").write_text("no key\n")
-    told = run_tasks(tmp_path, tasks, names, *vault)
-    assert told.startswith("2 "), told
-    assert "this is not the controller's key of backups" in told, "the sentence is read although the task says nothing"
+    output = run_tasks(tmp_path, tasks, names, *vault)
+    assert output.startswith("2 "), output
+    assert "this is not the controller's key of backups" in output, (
+        "the sentence is read although the task says nothing"
+    )
     (own / "backup.signkey").unlink()
-    told = run_tasks(tmp_path, tasks, names, *vault)
-    assert told.startswith("2 "), told
-    assert "put backup.key beside it for the next run" in told
+    output = run_tasks(tmp_path, tasks, names, *vault)
+    assert output.startswith("2 "), output
+    assert "put backup.key beside it for the next run" in output
 
 
 @pytest.mark.parametrize("state", ["noted", "settled"])
@@ -204,13 +191,12 @@ def test_the_record_of_removed_hosts_may_be_encrypted(tmp_path: Path, state: str
     (pki / "removed.yml").write_text("e2: {before: 1.5, back: false, replacing: true}\n")
     encrypted(pki / "removed.yml", password)
     task = {"judge_removed": {"directory": str(pki), "name": "e2", "state": state}, "register": "judge_told"}
-    told = run_tasks(tmp_path, [task], {}, "--vault-password-file", password, "-v")
-    assert told.startswith("0 ") and "changed=1" in told, told
+    output = run_tasks(tmp_path, [task], {}, "--vault-password-file", password, "-v")
+    assert output.startswith("0 ") and "changed=1" in output, output
     assert (pki / "removed.yml").read_text().startswith("$ANSIBLE_VAULT")
-    command = [BIN / "ansible-vault", "view", "--vault-password-file", password, pki / "removed.yml"]
-    shown = yaml.safe_load(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    assert shown["e2"]["replacing"] is False
-    assert (shown["e2"]["before"] == 1.5) == (state == "settled")
+    record = yaml.safe_load(ansible("vault", "view", "--vault-password-file", password, pki / "removed.yml").stdout)
+    assert record["e2"]["replacing"] is False
+    assert (record["e2"]["before"] == 1.5) == (state == "settled")
 
 
 def test_the_whole_record_can_be_read(tmp_path: Path) -> None:
@@ -223,13 +209,13 @@ def test_the_whole_record_can_be_read(tmp_path: Path) -> None:
     assert output.startswith("0 "), output
 
 
-def test_nothing_is_recorded_where_nothing_lasts(tmp_path: Path) -> None:
+def test_given_secrets_refuse_a_removal(tmp_path: Path) -> None:
     """A removal whose record is lost would make old certificates count as good again."""
     task = {"judge_removed": {"directory": str(tmp_path), "name": "e2", "given": True}}
-    told = run_tasks(tmp_path, [task], {})
-    assert told.startswith("2 ") and "nothing would keep the record of removed hosts" in told, told
-    asked = yaml.safe_load((ROOT / "roles/judge_hosts/tasks/roster.yml").read_text())[0]["judge_removed"]
-    assert "judge_secrets" in asked["given"]
+    output = run_tasks(tmp_path, [task], {})
+    assert output.startswith("2 ") and "nothing would keep the record of removed hosts" in output, output
+    parameters = yaml.safe_load((ROOT / "roles/judge_hosts/tasks/roster.yml").read_text())[0]["judge_removed"]
+    assert "judge_secrets" in parameters["given"]
 
 
 @pytest.mark.parametrize(
@@ -237,7 +223,6 @@ def test_nothing_is_recorded_where_nothing_lasts(tmp_path: Path) -> None:
     ["inventory/hosts.yml", "inventory/mine/hosts.yml", "inventory/mine", "etc/hosts.ini", "deploy/cluster.d"],
 )
 def test_git_takes_no_secret_whatever_the_layout(tmp_path: Path, inventory: str) -> None:
-    """In a repository of one's own, which ignores nothing yet."""
     source = tmp_path / inventory
     source.parent.mkdir(parents=True, exist_ok=True)
     if source.suffix in {".yml", ".ini"}:
@@ -253,8 +238,8 @@ def test_git_takes_no_secret_whatever_the_layout(tmp_path: Path, inventory: str)
     Authority(directory / "pki").make("judge", 10)
     elsewhere = tmp_path / "authority"
     Authority(elsewhere).make("judge", 10)
-    made = [path for room in (directory, elsewhere) for path in room.rglob("*") if path.is_file()]
-    assert len(made) > 6
-    asked = ["git", "-C", tmp_path, "check-ignore", *made]
-    ignored = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.splitlines()
-    assert sorted(ignored) == sorted(map(str, made))
+    paths = [path for room in (directory, elsewhere) for path in room.rglob("*") if path.is_file()]
+    assert len(paths) > 6
+    command = ["git", "-C", tmp_path, "check-ignore", *paths]
+    ignored = subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()
+    assert sorted(ignored) == sorted(map(str, paths))

@@ -95,9 +95,9 @@ def test_a_curve_is_no_longer_than_is_said(points):
     a, b, c, d, e, f = points
     data = f"M{a[0]} {a[1]}C{b[0]} {b[1]} {c[0]} {c[1]} {d[0]} {d[1]}S{e[0]} {e[1]} {f[0]} {f[1]}"
     mirrored = (2 * d[0] - c[0], 2 * d[1] - c[1])
-    steps = [one / 50 for one in range(51)]
+    steps = [step / 50 for step in range(51)]
     curves = [[bezier(curve, at) for at in steps] for curve in ([a, b, c, d], [d, mirrored, e, f])]
-    drawn = sum(math.dist(one, other) for curve in curves for one, other in itertools.pairwise(curve))
+    drawn = sum(math.dist(start, end) for curve in curves for start, end in itertools.pairwise(curve))
     assert drawn <= strokes.path_length(data) + 1e-6
 
 

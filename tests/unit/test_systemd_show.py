@@ -34,62 +34,62 @@ units = st.builds(
 )
 
 
-def block(shown: ShownUnit) -> str:
+def block(unit: ShownUnit) -> str:
     """As systemctl prints it: Job only when there is one."""
     lines = [
-        f"MainPID={shown.pid or 0}", f"Result={shown.result}", f"ExecMainCode={shown.code}",
-        f"ExecMainStatus={shown.status}", f"StatusText={shown.text}", f"Id={shown.name}", f"LoadState={shown.load}",
-        f"ActiveState={shown.active}", f"InvocationID={shown.invocation}", *(["Job=471"] if shown.job else []),
+        f"MainPID={unit.pid or 0}", f"Result={unit.result}", f"ExecMainCode={unit.code}",
+        f"ExecMainStatus={unit.status}", f"StatusText={unit.text}", f"Id={unit.name}", f"LoadState={unit.load}",
+        f"ActiveState={unit.active}", f"InvocationID={unit.invocation}", *(["Job=471"] if unit.job else []),
     ]  # fmt: skip
     return "\n".join(lines) + "\n"
 
 
-@given(st.lists(units, max_size=6, unique_by=lambda one: one.name))
-def test_parse_reads_what_systemctl_prints(shown):
-    assert systemd.parse("\n".join(map(block, shown))) == {one.name: one for one in shown}
+@given(st.lists(units, max_size=6, unique_by=lambda unit: unit.name))
+def test_parse_reads_what_systemctl_prints(printed):
+    assert systemd.parse("\n".join(map(block, printed))) == {unit.name: unit for unit in printed}
 
 
 @given(st.text(max_size=300))
 def test_parse_takes_any_text(text):
-    for name, shown in systemd.parse(text).items():
-        assert name == shown.name
+    for name, unit in systemd.parse(text).items():
+        assert name == unit.name
 
 
 def test_a_status_cannot_pose_as_another_property():
     text = "Id=judge-etcd.service\nActiveState=active\nMainPID=7\nStatusText=MainPID=1 Id=judge-x.service\n"
-    found = systemd.parse(text)
-    assert list(found) == ["judge-etcd.service"]
-    assert found["judge-etcd.service"].pid == 7
-    assert found["judge-etcd.service"].text == "MainPID=1 Id=judge-x.service"
+    parsed = systemd.parse(text)
+    assert list(parsed) == ["judge-etcd.service"]
+    assert parsed["judge-etcd.service"].pid == 7
+    assert parsed["judge-etcd.service"].text == "MainPID=1 Id=judge-x.service"
 
 
 @given(units)
-def test_living_units_run_and_are_ready_when_they_said_so(shown):
-    seen = systemd.living(shown, outdated=False, inherited=False)
-    assert seen.process is Process.RUNNING
-    assert seen.pid == shown.pid
-    assert (seen.ready is True) == (shown.active in {"active", "reloading", "refreshing"})
-    assert seen.status == (shown.text if shown.pid else "")
+def test_living_units_run_and_are_ready_when_they_said_so(unit):
+    state = systemd.living(unit, outdated=False, inherited=False)
+    assert state.process is Process.RUNNING
+    assert state.pid == unit.pid
+    assert (state.ready is True) == (unit.active in {"active", "reloading", "refreshing"})
+    assert state.status == (unit.text if unit.pid else "")
 
 
 @given(units)
-def test_the_exit_code_is_the_programs_own_or_a_failure(shown):
-    code = systemd.exit_code(shown)
-    if shown.code == "1":
-        assert code == shown.status
-    elif shown.code in {"2", "3"}:
-        assert code == -shown.status
+def test_the_exit_code_is_the_programs_own_or_a_failure(unit):
+    code = systemd.exit_code(unit)
+    if unit.code == "1":
+        assert code == unit.status
+    elif unit.code in {"2", "3"}:
+        assert code == -unit.status
     else:
-        assert code is (None if shown.result == "success" else EXIT_FAILED)
+        assert code is (None if unit.result == "success" else EXIT_FAILED)
 
 
 @given(units)
-def test_a_reason_is_one_line(shown):
-    assert "\n" not in systemd.reason(shown)
+def test_a_reason_is_one_line(unit):
+    assert "\n" not in systemd.reason(unit)
 
 
 @pytest.mark.parametrize(
-    ("shown", "words"),
+    ("unit", "words"),
     [
         (ShownUnit("u", active="failed", result="watchdog", code="2", status=signal.SIGABRT), "watchdog ended it"),
         (ShownUnit("u", active="failed", result="oom-kill", code="2", status=9), "want of memory"),
@@ -103,9 +103,9 @@ def test_a_reason_is_one_line(shown):
         (ShownUnit("u", active="failed", result="signal", code="2", status=9), ""),
     ],
 )
-def test_reasons(shown, words):
-    assert words in systemd.reason(shown)
-    assert words or not systemd.reason(shown)
+def test_reasons(unit, words):
+    assert words in systemd.reason(unit)
+    assert words or not systemd.reason(unit)
 
 
 @pytest.mark.parametrize(

@@ -31,13 +31,12 @@ needs_systemd = pytest.mark.skipif(
 
 
 def unit(name: str) -> dict[str, list[str]]:
-    """Every setting of a unit with all its values, sections joined."""
-    found: dict[str, list[str]] = {}
+    settings: dict[str, list[str]] = {}
     for line in (UNITS / unit_name(name)).read_text().splitlines():
         key, equals, value = line.partition("=")
         if equals and not line.startswith("#"):
-            found.setdefault(key, []).append(value)
-    return found
+            settings.setdefault(key, []).append(value)
+    return settings
 
 
 def seconds(text: str) -> float:
@@ -64,15 +63,15 @@ def test_systemd_finds_no_fault(tmp_path):
     # The targets that ours name; with --root the machine's own are not looked at.
     for name in ("sysinit", "basic", "network-online", "multi-user", "shutdown", "timers", "time-set", "time-sync"):
         (target / f"{name}.target").write_text(f"[Unit]\nDescription={name}\nDefaultDependencies=no\n")
-    ours = [path for path in UNITS.rglob("*") if path.suffix in {".service", ".slice", ".target", ".timer", ".socket"}]
-    assert set(CONTROLLER) < set(ours)
-    for path in ours:
+    files = [path for path in UNITS.rglob("*") if path.suffix in {".service", ".slice", ".target", ".timer", ".socket"}]
+    assert set(CONTROLLER) < set(files)
+    for path in files:
         shutil.copy(path, target)
     units = sorted(path.name.replace("@.", "@mine.") for path in target.glob("judge*"))
-    done = subprocess.run(
+    process = subprocess.run(
         ["systemd-analyze", "verify", f"--root={root}", "--man=no", *units], capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+    assert (process.returncode, process.stdout + process.stderr) == (0, "")
 
 
 def test_each_timer_of_the_controller_runs_a_playbook_and_its_page_says_how() -> None:
@@ -100,23 +99,23 @@ def test_a_shutdown_ends_boot_before_its_services():
 
 def test_a_backup_runs_as_the_judicator_does_and_behind_everything_else():
     """Its hardening is the judicator's, whose way to the database it uses; what differs is that it is no daemon."""
-    ours, theirs = unit("backup"), unit("judicator")
+    backup, theirs = unit("backup"), unit("judicator")
     hardening = [key for key in theirs if key.startswith(("Protect", "Restrict", "Private", "System", "Capab", "No"))]
-    assert {key: ours.get(key) for key in hardening if key != "NotifyAccess"} == {
+    assert {key: backup.get(key) for key in hardening if key != "NotifyAccess"} == {
         key: theirs[key] for key in hardening if key != "NotifyAccess"
     }
-    assert (ours["Type"], ours["User"], ours["StateDirectory"]) == (["oneshot"], ["judge"], ["judge/backup"])
-    assert ours["IOSchedulingClass"] == ["idle"] and "WantedBy" not in ours
+    assert (backup["Type"], backup["User"], backup["StateDirectory"]) == (["oneshot"], ["judge"], ["judge/backup"])
+    assert backup["IOSchedulingClass"] == ["idle"] and "WantedBy" not in backup
 
 
 @needs_systemd
 @pytest.mark.parametrize("name", [*sorted(EXPOSURE), "backup"])
 def test_exposure(name):
-    most = {**EXPOSURE, "backup": 1.5}[name]
-    command = ["systemd-analyze", "security", "--offline=true", "--no-pager", f"--threshold={10 * most:.0f}"]
-    done = subprocess.run([*command, str(UNITS / unit_name(name))], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    score = re.search(r"Overall exposure level for \S+: (\d+\.\d)", done.stdout)
+    limit = {**EXPOSURE, "backup": 1.5}[name]
+    command = ["systemd-analyze", "security", "--offline=true", "--no-pager", f"--threshold={10 * limit:.0f}"]
+    process = subprocess.run([*command, str(UNITS / unit_name(name))], capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stdout + process.stderr
+    score = re.search(r"Overall exposure level for \S+: (\d+\.\d)", process.stdout)
     row = re.search(rf"^\| judge-{name} \|.*\| (\d\.\d) \|$", PAGE.read_text(), re.MULTILINE)
     assert score is not None
     assert row is not None, f"docs/units.md has no row for judge-{name}"
@@ -126,7 +125,7 @@ def test_exposure(name):
 
 def test_only_the_executor_is_exposed_and_says_why():
     """Above 2.0 is only what makes sandboxes; every setting that it does without is named with its reason."""
-    assert {name for name, most in EXPOSURE.items() if most > 2.0} == {"executor"}
+    assert {name for name, limit in EXPOSURE.items() if limit > 2.0} == {"executor"}
     text = (UNITS / unit_name("executor")).read_text()
     reasons = text.partition("# Not here, since sandboxes would not start:")[2].partition("\nAmbientCapabilities=")[0]
     left_out = set(unit("boot")) - set(unit("executor"))
@@ -138,23 +137,23 @@ def test_only_the_executor_is_exposed_and_says_why():
 def test_the_executor_has_nothing_that_keeps_sandboxes_from_starting():
     """Each was tried, on systemd 252 or 257; the unit says why."""
     masks = {"ProtectKernelTunables", "ProtectKernelLogs", "ProtectProc", "ProcSubset"}
-    others = {"RestrictNamespaces", "RestrictSUIDSGID", "User", "ProtectHostname", "MemoryDenyWriteExecute"}
-    assert not (masks | others) & set(unit("executor"))
+    further = {"RestrictNamespaces", "RestrictSUIDSGID", "User", "ProtectHostname", "MemoryDenyWriteExecute"}
+    assert not (masks | further) & set(unit("executor"))
 
 
 @pytest.mark.parametrize("name", sorted(EXPOSURE))
-def test_what_all_units_share(name):
-    found = unit(name)
-    assert found["Type"] == ["notify"]
-    assert found["NotifyAccess"] == ["main"]
-    assert found["StartLimitIntervalSec"] == ["0"]
-    assert found["KillMode"] == ["mixed"]
-    assert found["Slice"] == ["judge.slice"]
-    assert found["NoNewPrivileges"] == ["yes"]
-    assert {"LimitNOFILE", "TasksMax", "WatchdogSec", "TimeoutStopSec"} <= set(found)
+def test_common_settings_of_all_units(name):
+    settings = unit(name)
+    assert settings["Type"] == ["notify"]
+    assert settings["NotifyAccess"] == ["main"]
+    assert settings["StartLimitIntervalSec"] == ["0"]
+    assert settings["KillMode"] == ["mixed"]
+    assert settings["Slice"] == ["judge.slice"]
+    assert settings["NoNewPrivileges"] == ["yes"]
+    assert {"LimitNOFILE", "TasksMax", "WatchdogSec", "TimeoutStopSec"} <= set(settings)
     kind = name.removesuffix("-proxy")
     config = "/etc/judge/boot.yml" if name == "boot" else f"/run/judge/{name}.yml"
-    assert found["ExecStart"] == [f"/opt/judge/current/bin/judge {kind} --config {config}"]
+    assert settings["ExecStart"] == [f"/opt/judge/current/bin/judge {kind} --config {config}"]
 
 
 def test_only_boot_is_enabled_and_only_boot_is_restarted_by_systemd():
@@ -184,19 +183,19 @@ def test_boot_has_the_time_to_stop_all_services_of_a_host():
 
 @pytest.mark.parametrize("name", SERVICES)
 def test_a_unit_of_a_user_gets_its_config_by_its_group(name):
-    found = unit(name)
+    settings = unit(name)
     if name == "executor":
-        assert "ExecStartPre" not in found
+        assert "ExecStartPre" not in settings
         return
-    assert found["ExecStartPre"] == [
-        f"+/usr/bin/chgrp {found['Group'][0]} /run/judge/{name}.yml", f"+/usr/bin/chmod 0640 /run/judge/{name}.yml",
+    assert settings["ExecStartPre"] == [
+        f"+/usr/bin/chgrp {settings['Group'][0]} /run/judge/{name}.yml", f"+/usr/bin/chmod 0640 /run/judge/{name}.yml",
     ]  # fmt: skip
-    assert found["CapabilityBoundingSet"] == [""]
+    assert settings["CapabilityBoundingSet"] == [""]
 
 
 def test_every_user_of_a_unit_is_made():
-    made = set(re.findall(r"^u\s+(\S+)", (UNITS / "judge.sysusers.conf").read_text(), re.MULTILINE))
-    assert made == {unit(name).get("User", ["root"])[0] for name in EXPOSURE} - {"root"}
+    users = set(re.findall(r"^u\s+(\S+)", (UNITS / "judge.sysusers.conf").read_text(), re.MULTILINE))
+    assert users == {unit(name).get("User", ["root"])[0] for name in EXPOSURE} - {"root"}
 
 
 def test_units_are_plain_ini_without_a_key_twice_but_lists():

@@ -22,26 +22,26 @@ def parts(node: Any) -> Iterator[dict[str, Any]]:
 
 
 def on_the_controller() -> list[tuple[Path, dict[str, Any]]]:
-    found = [(path, one) for path in FILES for one in parts(read(path))]
-    return [(path, one) for path, one in found if one.get("delegate_to") == "localhost"]
+    pairs = [(path, part) for path in FILES for part in parts(read(path))]
+    return [(path, part) for path, part in pairs if part.get("delegate_to") == "localhost"]
 
 
-def test_what_is_delegated_to_the_controller_does_not_become_root_there() -> None:
+def test_delegated_tasks_do_not_become_root_on_the_controller() -> None:
     """A variable beats the keyword, and an inventory that sets ansible_become would win otherwise."""
     assert len(on_the_controller()) >= 11
-    for path, one in on_the_controller():
-        assert (one.get("vars") or {}).get("ansible_become") is False, f"{path}: {one.get('name')}"
+    for path, part in on_the_controller():
+        assert (part.get("vars") or {}).get("ansible_become") is False, f"{path}: {part.get('name')}"
 
 
 @pytest.mark.parametrize("kind", ["uri", "get_url"])
 def test_hosts_of_the_cluster_are_asked_without_a_proxy(kind: str) -> None:
     """An environment's proxy is for the way out; none of these tasks asks anybody outside."""
     calls = [
-        (path, one[name])
+        (path, part[name])
         for path in FILES
-        for one in parts(read(path))
+        for part in parts(read(path))
         for name in (kind, BUILTIN + kind)
-        if name in one
+        if name in part
     ]
     assert kind != "uri" or len(calls) >= 5
     for path, call in calls:

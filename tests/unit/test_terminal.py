@@ -69,37 +69,37 @@ def run(*words: str | bytes, env: dict[str, str] | None = None, **streams) -> su
 
 
 @pytest.mark.parametrize("env", LOCALES, ids=str)
-@pytest.mark.parametrize(("what", "code"), [("words", 14), ("json", 14), ("error", 2), ("unforeseen", 1)])
-def test_any_encoding(env, what, code):
-    done = run(what, env=env)
-    assert done.returncode == code, done
-    assert b"Traceback" not in done.stderr
-    assert (code == 14) == (not done.stderr)
+@pytest.mark.parametrize(("case", "code"), [("words", 14), ("json", 14), ("error", 2), ("unforeseen", 1)])
+def test_any_encoding(env, case, code):
+    process = run(case, env=env)
+    assert process.returncode == code, process
+    assert b"Traceback" not in process.stderr
+    assert (code == 14) == (not process.stderr)
 
 
 @pytest.mark.parametrize("env", LOCALES, ids=str)
 def test_a_name_that_is_no_utf_8(env):
-    done = run("name", b"a\xff.py", env=env)
-    assert (done.returncode, done.stderr) == (14, b"")
-    assert done.stdout.startswith(b"a") and done.stdout.rstrip().endswith(b".py")
+    process = run("name", b"a\xff.py", env=env)
+    assert (process.returncode, process.stderr) == (14, b"")
+    assert process.stdout.startswith(b"a") and process.stdout.rstrip().endswith(b".py")
 
 
 @pytest.mark.parametrize("env", LOCALES, ids=str)
-@pytest.mark.parametrize("what", ["path", "model"])
-def test_a_name_that_has_to_be_utf_8_is_said(what, env):
-    done = run(what, b"a\xff", env=env)
-    assert done.returncode == 2
-    assert done.stderr.startswith(b"test: 'a") and done.stderr.endswith(b"is not UTF-8; rename it, or correct it\n"), (
-        done
-    )
+@pytest.mark.parametrize("case", ["path", "model"])
+def test_a_name_that_has_to_be_utf_8_is_said(case, env):
+    process = run(case, b"a\xff", env=env)
+    assert process.returncode == 2
+    assert process.stderr.startswith(b"test: 'a") and process.stderr.endswith(
+        b"is not UTF-8; rename it, or correct it\n"
+    ), process
 
 
-@pytest.mark.parametrize("what", ["words", "much", "json"])
-def test_a_full_disk_is_one_sentence_and_an_exit_code_of_its_own(what):
+@pytest.mark.parametrize("case", ["words", "much", "json"])
+def test_a_full_disk_is_one_sentence_and_an_exit_code_of_its_own(case):
     with open("/dev/full", "wb") as full:  # noqa: PTH123 - a device
-        done = run(what, stdout=full)
-    assert done.returncode == 5
-    assert done.stderr.count(b"\n") == 1 and b"No space left on device" in done.stderr, done.stderr
+        process = run(case, stdout=full)
+    assert process.returncode == 5
+    assert process.stderr.count(b"\n") == 1 and b"No space left on device" in process.stderr, process.stderr
 
 
 def test_a_full_disk_for_errors_changes_nothing():
@@ -108,27 +108,27 @@ def test_a_full_disk_for_errors_changes_nothing():
         assert run("words", stderr=full).returncode == 14
 
 
-@pytest.mark.parametrize("what", ["words", "much", "json"])
-def test_a_pipe_that_nobody_reads_keeps_the_verdicts_exit_code(what):
+@pytest.mark.parametrize("case", ["words", "much", "json"])
+def test_a_pipe_that_nobody_reads_keeps_the_verdicts_exit_code(case):
     reading, writing = os.pipe()
     os.close(reading)
     try:
-        done = run(what, stdout=writing)
+        process = run(case, stdout=writing)
     finally:
         os.close(writing)
-    assert (done.returncode, done.stderr) == (14, b"")
+    assert (process.returncode, process.stderr) == (14, b"")
 
 
 @pytest.mark.parametrize("closed", ["1", "2"])
-@pytest.mark.parametrize(("what", "code"), [("words", 14), ("error", 2)])
-def test_a_stream_that_is_closed_from_the_start(closed, what, code):
+@pytest.mark.parametrize(("case", "code"), [("words", 14), ("error", 2)])
+def test_a_stream_that_is_closed_from_the_start(closed, case, code):
     shell = f'exec {closed}>&-; exec "$@"'
-    done = subprocess.run(
-        ["/bin/bash", "-c", shell, "sh", sys.executable, _program(), what],
+    process = subprocess.run(
+        ["/bin/bash", "-c", shell, "sh", sys.executable, _program(), case],
         env=PLAIN, capture_output=True, timeout=60, check=False,
     )  # fmt: skip
-    assert done.returncode == code
-    assert b"Traceback" not in done.stderr
+    assert process.returncode == code
+    assert b"Traceback" not in process.stderr
 
 
 COMMANDS = [
@@ -149,12 +149,12 @@ def test_every_command(command, tmp_path):
         subprocess.run, [sys.executable, *command], stderr=subprocess.PIPE, env=env, timeout=60, check=False
     )
     with open("/dev/full", "wb") as full:  # noqa: PTH123 - a device
-        done = run(stdout=full)
-    assert b"Traceback" not in done.stderr, done.stderr
+        process = run(stdout=full)
+    assert b"Traceback" not in process.stderr, process.stderr
     if "--help" in command or "judge.languages" in command:
-        assert done.returncode == 5 and b"No space left on device" in done.stderr, done
+        assert process.returncode == 5 and b"No space left on device" in process.stderr, process
     reading, writing = os.pipe()
     os.close(reading)
-    done = run(stdout=writing)
+    process = run(stdout=writing)
     os.close(writing)
-    assert b"Traceback" not in done.stderr and b"BrokenPipe" not in done.stderr, done.stderr
+    assert b"Traceback" not in process.stderr and b"BrokenPipe" not in process.stderr, process.stderr

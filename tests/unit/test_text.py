@@ -10,7 +10,7 @@ from judge.common.text import decimal, unequal
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"),
+    ("value", "text"),
     [
         (0, "0"), (-0.0, "0"), (100, "100"), (100.0, "100"), (1234567.0, "1234567"), (1234568.0, "1234568"),
         (99.99999, "99.99999"), (99.999999999, "99.999999999"), (1e6, "1000000"), (1e15, "1000000000000000"),
@@ -19,8 +19,8 @@ from judge.common.text import decimal, unequal
         (float("inf"), "inf"), (142857142.85714287, "142857142.85714287"),
     ],
 )  # fmt: skip
-def test_a_score_is_shown_in_full(value, shown):
-    assert decimal(value) == shown
+def test_a_score_is_shown_in_full(value, text):
+    assert decimal(value) == text
 
 
 @given(st.decimals(min_value="-1e9", max_value="1e9", places=6))

@@ -36,7 +36,7 @@ def away(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @given(st.text(min_size=1), st.lists(st.text(max_size=5), max_size=3))
-def test_numbers_follow_from_what_they_are_for(trace: str, key: list[str]) -> None:
+def test_numbers_follow_from_their_keys(trace: str, key: list[str]) -> None:
     assert 0 < tracing.trace_number(trace) < 2**128
     assert tracing.trace_number(trace) == tracing.trace_number(trace)
     assert 0 < tracing.span_number(trace, *key) < 2**64
@@ -70,16 +70,16 @@ def test_a_receiver_that_is_away_is_not_waited_for(away: None, caplog: pytest.Lo
     begin = clock.monotonic()
     tracing.close()
     assert clock.monotonic() - begin < 1, "the end waits for the last spans no longer than it should"
-    assert len([one for one in caplog.records if one.levelno >= logging.WARNING]) < 10, "no line for each span"
+    assert len([record for record in caplog.records if record.levelno >= logging.WARNING]) < 10, "no line for each span"
 
 
 def test_what_is_missing_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = builtins.__import__
+    real_import = builtins.__import__
 
-    def without(name: str, *rest: Any, **more: Any) -> Any:
+    def without(name: str, *arguments: Any, **options: Any) -> Any:
         if name.startswith("opentelemetry"):
             raise ImportError("none", name="opentelemetry")
-        return whole(name, *rest, **more)
+        return real_import(name, *arguments, **options)
 
     for name in [name for name in sys.modules if name.startswith(("opentelemetry", "judge.daemon.tracing.exporter"))]:
         monkeypatch.delitem(sys.modules, name)

@@ -14,6 +14,7 @@ import zipfile
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,27 +28,30 @@ PIP = Path("/usr/share/python-wheels")
 
 @pytest.fixture(params=[0o027, 0o077], ids=["027", "077"], autouse=True)
 def umask(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Of this process and of the modules that it starts."""
     before = os.umask(request.param)
     yield
     os.umask(before)
 
 
+def run(name: str, parameters: dict[str, Any]) -> None:
+    result = run_module(name, parameters)
+    assert not result.get("failed"), result
+
+
 def closed(directory: Path) -> list[str]:
     """Files that another user cannot read, and directories and programs that another user cannot enter or run."""
-    found = []
+    paths = []
     for path in [directory, *directory.rglob("*")]:
         if path.is_symlink():
             continue
         mode = path.stat().st_mode
         runs = path.is_dir() or mode & stat.S_IXUSR
         if not mode & stat.S_IROTH or (runs and not mode & stat.S_IXOTH):
-            found.append(f"{stat.filemode(mode)} {path.relative_to(directory)}")
-    return found
+            paths.append(f"{stat.filemode(mode)} {path.relative_to(directory)}")
+    return paths
 
 
 def wheel(directory: Path) -> Path:
-    """A release of judge that has nothing but the command."""
     directory.mkdir()
     path = directory / "judge-9.9.9-py3-none-any.whl"
     info = "judge-9.9.9.dist-info"
@@ -70,9 +74,8 @@ def test_a_release_can_be_run_by_every_user(tmp_path: Path) -> None:
     releases, current = tmp_path / "releases", tmp_path / "current"
     releases.mkdir(mode=0o755)
     releases.chmod(0o755)
-    given = {"source": source, "version": "9.9.9", "releases": releases, "current": current}
-    done = run_module("judge_release", {name: str(value) for name, value in given.items()})
-    assert not done.get("failed"), done
+    places = {"source": str(source), "releases": str(releases), "current": str(current)}
+    run("judge_release", {"version": "9.9.9", **places})
     assert (current / "bin/judge").is_file()
     assert closed(releases) == []
 
@@ -105,18 +108,16 @@ def test_programs_of_a_bundle_can_be_run_by_every_user(tmp_path: Path) -> None:
         program.write_bytes(text)
         with tarfile.open(tmp_path / "sent.tar", "w") as archive:
             archive.add(program, "bin/etcd")
-        given = {"src": "bundle", "dest": str(dest), "manifest": manifest, "archive": str(tmp_path / "sent.tar")}
-        done = run_module("judge_bundle_sync", given)
-        assert not done.get("failed"), done
+        parameters = {"src": "bundle", "dest": str(dest), "manifest": manifest, "archive": str(tmp_path / "sent.tar")}
+        run("judge_bundle_sync", parameters)
         assert (dest / "bin/etcd").read_bytes() == text
         assert closed(tmp_path / "opt") == []
 
 
 def test_a_certificate_is_for_everybody_and_its_key_is_not(tmp_path: Path) -> None:
     certificates = [{"name": "https", **MINE}]
-    given = {"path": str(tmp_path / "etc/tls"), "ca": "an authority\n", "certificates": certificates}
-    done = run_module("judge_pki_certificates", given)
-    assert not done.get("failed"), done
+    parameters = {"path": str(tmp_path / "etc/tls"), "ca": "an authority\n", "certificates": certificates}
+    run("judge_pki_certificates", parameters)
     assert stat.S_IMODE((tmp_path / "etc").stat().st_mode) == 0o755
     assert stat.S_IMODE((tmp_path / "etc/tls/ca.crt").stat().st_mode) == 0o644
     keys = list((tmp_path / "etc/tls").glob("*.key*"))
@@ -133,6 +134,6 @@ def test_commands_of_a_module_make_files_for_everybody(tmp_path: Path) -> None:
 
 
 def test_gos_library_is_compiled_for_everybody() -> None:
-    (task,) = (one for one in read(ROOT / "roles/judge_executor/tasks/go.yml") if "compiled" in one["name"])
+    (task,) = (entry for entry in read(ROOT / "roles/judge_executor/tasks/go.yml") if "compiled" in entry["name"])
     script = task["ansible.builtin.command"]["argv"][2]
     assert script.startswith("umask 022")

@@ -26,9 +26,9 @@ from judge.config import rendering
 
 @pytest.fixture
 def directory(work):
-    made = embedded.ClusterDirectory(work / "cluster")
-    yield made
-    made.close()
+    place = embedded.ClusterDirectory(work / "cluster")
+    yield place
+    place.close()
 
 
 def test_first_start_decides_once(directory):
@@ -42,8 +42,8 @@ def test_first_start_decides_once(directory):
 
 
 def test_no_port_is_chosen_that_is_taken(directory):
-    taken = [port for port in range(20000, 61000) if port % 16]
-    assert all(port % 16 == 0 for port in directory.open_cluster(0, taken).ports.model_dump().values())
+    occupied = [port for port in range(20000, 61000) if port % 16]
+    assert all(port % 16 == 0 for port in directory.open_cluster(0, occupied).ports.model_dump().values())
 
 
 def test_metrics_take_as_many_ports_as_services_serve_them(directory):
@@ -67,10 +67,10 @@ def test_secrets_are_made_once_and_private(directory):
     tokens = yaml.safe_load((directory.etc / "tokens.yml").read_text())["tokens"]
     assert [entry["role"] for entry in tokens] == ["admin"] and token not in str(tokens)
     directory.tls("one", "executor")
-    made = [directory.token_file, directory.mongodb_key, directory.mongodb_password]
-    before = [path.read_bytes() for path in made]
-    assert directory.secrets() is None and [path.read_bytes() for path in made] == before
-    for path in (*made, directory.etc / "session.key", directory.pki / "ca.key", directory.path):
+    private = [directory.token_file, directory.mongodb_key, directory.mongodb_password]
+    before = [path.read_bytes() for path in private]
+    assert directory.secrets() is None and [path.read_bytes() for path in private] == before
+    for path in (*private, directory.etc / "session.key", directory.pki / "ca.key", directory.path):
         assert path.stat().st_mode & 0o077 == 0, path
     (directory.etc / "tokens.yml").unlink()
     assert directory.secrets() is None
@@ -83,8 +83,8 @@ def test_configs_are_good_and_stay_the_same(directory):
     services = embedded.configs(directory, cluster, slots=1, cores=[0], weak=True)
     boot = embedded.boot_config(directory, cluster, services)
     rendered = rendering.render_all(boot, {})
-    assert [one.service.name for one in rendered] == ["etcd", "mongodb", "judicator", "executor", "gateway"]
-    assert {one.service.name: one.config for one in rendered} == services
+    assert [entry.service.name for entry in rendered] == ["etcd", "mongodb", "judicator", "executor", "gateway"]
+    assert {entry.service.name: entry.config for entry in rendered} == services
     assert config.load(config.BootConfig, directory.etc / "boot.yml") == boot
     # A start that adopts must not find changed configs: they would make it replace what runs.
     later = cluster.model_copy(update={"initialised": True})
@@ -218,7 +218,7 @@ def test_status_line():
     assert "a starting" in text and "http://127.0.0.1:1" in text and "Ctrl-C again kills" in text
 
 
-def test_an_output_that_takes_nothing_more_ends_nothing(tmp_path):
+def test_a_full_output_does_not_end_the_process(tmp_path):
     """A full disk; the process ends as if all had been written."""
     program = (
         "import sys; from rich.console import Console; from judge.common import terminal\n"
@@ -228,13 +228,13 @@ def test_an_output_that_takes_nothing_more_ends_nothing(tmp_path):
         "print('said', file=sys.stderr)"
     )
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-c", program], stdout=full, stderr=subprocess.PIPE, text=True, check=False
         )
-    assert (done.returncode, done.stderr) == (0, "said\n")
+    assert (process.returncode, process.stderr) == (0, "said\n")
 
 
-def test_a_port_that_one_process_has_chosen_is_chosen_by_no_other():
+def test_a_reserved_port_is_chosen_once():
     """Its server starts seconds later, so the port itself looks free until then."""
     port = embedded.free_port(set())
     program = f"""if True:
@@ -243,9 +243,9 @@ def test_a_port_that_one_process_has_chosen_is_chosen_by_no_other():
         cluster.secrets.randbelow = lambda _: next(offers) - cluster._LOWEST_PORT
         print(cluster.free_port(set()))
     """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert embedded.port_free(port)
-    assert port < int(done.stdout) <= port + 3
+    assert port < int(process.stdout) <= port + 3
 
 
 def test_a_directory_without_room_for_reservations_is_one_sentence(work, monkeypatch):

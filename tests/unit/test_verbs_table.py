@@ -23,7 +23,7 @@ SHOWN = "| verb | hosts | seconds | longest without a verdict | killed: seconds 
 WRITERS = {"measure": (0, 1, ""), "killed": (0, 1, KILLED), "came_back": (1, 5, ""), "Row": (0, 1, "")}
 # Behind a default of the signature.
 DEFAULTS = {"came_back": "all judicators"}
-Written = tuple[re.Pattern[str], str | None]
+Measured = tuple[re.Pattern[str], str | None]
 
 
 def documented() -> list[tuple[str, str, str, str]]:
@@ -50,17 +50,16 @@ def text_of(node: ast.expr) -> str | None:
 
 
 def hosts_of(node: ast.expr) -> str | None:
-    """Hosts as the row has them; None for what the source does not say."""
     if ast.unparse(node) in {"HOSTS", "ALL", "self.site.hosts"}:
         return ALL
     try:
-        found = ast.literal_eval(node)
+        hosts = ast.literal_eval(node)
     except ValueError:
         return None
-    return found if isinstance(found, str) else named(found)
+    return hosts if isinstance(hosts, str) else named(hosts)
 
 
-def written() -> Iterator[Written]:
+def measured() -> Iterator[Measured]:
     """What the tests measure, by their source: a pattern of the verb, and the hosts where the source says them."""
     for path in sorted((ROOT / "tests/cluster").glob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -73,25 +72,25 @@ def written() -> Iterator[Written]:
             pattern = text_of(node.args[verb])
             if pattern is None:
                 continue
-            given = hosts_of(node.args[hosts]) if len(node.args) > hosts else DEFAULTS[name]
-            yield re.compile(pattern + re.escape(end)), given
+            named_hosts = hosts_of(node.args[hosts]) if len(node.args) > hosts else DEFAULTS[name]
+            yield re.compile(pattern + re.escape(end)), named_hosts
 
 
-def is_of(row: tuple[str, str], one: Written) -> bool:
-    pattern, hosts = one
+def is_of(row: tuple[str, str], call: Measured) -> bool:
+    pattern, hosts = call
     return bool(pattern.fullmatch(row[0])) and hosts in {None, row[1]}
 
 
 def test_every_row_that_is_written_is_named() -> None:
-    calls = list(written())
+    calls = list(measured())
     assert len(calls) > 15
-    assert [(one[0].pattern, one[1]) for one in calls if not any(is_of(row, one) for row in ROWS)] == []
+    assert [(call[0].pattern, call[1]) for call in calls if not any(is_of(row, call) for row in ROWS)] == []
     assert [row for row, count in Counter(ROWS).items() if count > 1] == []
 
 
 def test_every_row_that_is_named_is_written() -> None:
-    calls, table = list(written()), {row for verb in VERBS for row in verb.rows()}
-    assert [row for row in ROWS if row not in table and not any(is_of(row, one) for one in calls)] == []
+    calls, table = list(measured()), {row for verb in VERBS for row in verb.rows()}
+    assert [row for row in ROWS if row not in table and not any(is_of(row, call) for call in calls)] == []
 
 
 def test_the_page_has_every_row_and_no_other() -> None:
@@ -104,7 +103,7 @@ def test_every_row_was_measured() -> None:
         assert re.fullmatch(r"\d+\.\d s|-", longest), (verb, hosts)
 
 
-def test_a_row_that_nobody_has_named_fails_its_test(tmp_path: Path) -> None:
+def test_an_unnamed_row_fails_its_test(tmp_path: Path) -> None:
     table = Table(tmp_path / "out/verbs.md")
     table.keep(Row("reset" + KILLED, named(HOSTS), 12.3))
     table.keep(Row("add", "g2", 50.0, 1.25, 0.5, 0, 0, 0))
@@ -121,7 +120,7 @@ def test_a_row_that_nobody_has_named_fails_its_test(tmp_path: Path) -> None:
 def test_every_test_of_make_test_cluster_is_found():
     """Together, as there: modules read alone had hidden that one import kept all of another's tests away."""
     program = [sys.executable, "-m", "pytest", "-n0", "-q", "-p", "no:cacheprovider", "--collect-only", "tests/cluster"]
-    done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
-    found = {line.partition("::")[0] for line in done.stdout.splitlines()}
-    assert done.returncode == 0, done.stdout[-3000:]
-    assert {f"tests/cluster/{path.name}" for path in (ROOT / "tests/cluster").glob("test_*.py")} <= found
+    process = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    modules = {line.partition("::")[0] for line in process.stdout.splitlines()}
+    assert process.returncode == 0, process.stdout[-3000:]
+    assert {f"tests/cluster/{path.name}" for path in (ROOT / "tests/cluster").glob("test_*.py")} <= modules

@@ -39,7 +39,7 @@ def stored(visibility: Visibility | None) -> ProblemDocument:
         (Visibility(everyone=True), {"user", "member", "nobody"}),
     ],
 )
-def test_a_problem_is_seen_by_whom_it_names_from_its_time_on(
+def test_a_problem_is_visible_from_its_time_on(
     visibility: Visibility, users: set[str], since: datetime.datetime | None
 ) -> None:
     doc = stored(visibility.model_copy(update={"since": since}))
