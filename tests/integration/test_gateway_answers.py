@@ -31,10 +31,10 @@ UNKNOWN = "f" * 24
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory, etcd_endpoint, mongod_address):
-    made = World(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address)
-    made.judicator(allowances=Allowances(user=Allowance(per_minute=OFTEN)))
-    yield made
-    made.close()
+    world = World(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address)
+    world.judicator(allowances=Allowances(user=Allowance(per_minute=OFTEN)))
+    yield world
+    world.close()
 
 
 @pytest.fixture(scope="module")
@@ -45,20 +45,20 @@ def settings(world, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def app(settings):
-    with serving_app(settings) as made:
-        yield made
+    with serving_app(settings) as app:
+        yield app
 
 
 @pytest.fixture(scope="module")
 def executor(world):
-    one = world.executor(slots=50)
-    one.report(vacant=0)
-    return one
+    executor = world.executor(slots=50)
+    executor.report(vacant=0)
+    return executor
 
 
 def judge_all(executor):
     while executor.report().add or executor.work:
-        executor.report(*[accepted(one) for one in list(executor.work.values())], vacant=0)
+        executor.report(*[accepted(assignment) for assignment in list(executor.work.values())], vacant=0)
 
 
 def batch(person, *submissions, status=200, **headers):
@@ -71,7 +71,7 @@ def batch(person, *submissions, status=200, **headers):
 
 
 def test_each_of_a_batch_has_its_own_answer_or_error(admin):
-    told = batch(
+    results = batch(
         admin,
         SOURCE,
         {**SOURCE, "sourc": "x"},
@@ -81,50 +81,50 @@ def test_each_of_a_batch_has_its_own_answer_or_error(admin):
         {**SOURCE, "problem": "none"},
         {**SOURCE, "user": "bob"},
     )["results"]
-    assert [one["status"] for one in told] == [201, 400, 400, 413, 400, 404, 201]
-    errors = [one["error"] and (one["error"]["code"], one["error"]["field"]) for one in told]
+    assert [row["status"] for row in results] == [201, 400, 400, 413, 400, 404, 201]
+    errors = [row["error"] and (row["error"]["code"], row["error"]["field"]) for row in results]
     assert errors[:4] == [None, ("field", "sourc"), ("field", "language"), ("too_large", "source")]
-    assert "did you mean 'source'" in told[1]["error"]["error"] and "JSON object" in told[4]["error"]["error"]
-    assert [one["task"]["submission"]["user"] for one in told if one["task"]] == ["root", "bob"]
+    assert "did you mean 'source'" in results[1]["error"]["error"] and "JSON object" in results[4]["error"]["error"]
+    assert [row["task"]["submission"]["user"] for row in results if row["task"]] == ["root", "bob"]
 
 
 def test_a_batch_says_of_each_what_the_call_for_it_alone_would_have_said(ada):
-    for wanted in (
+    for submission in (
         {**SOURCE, "sourc": "x"},
         {**SOURCE, "user": "bob"},
         {**SOURCE, "priority": "high"},
         {"problem": ""},
     ):
-        alone = ada("POST", "/submissions", json=wanted)
-        (told,) = batch(ada, wanted)["results"]
-        assert (told["status"], told["error"]["code"]) == (alone.status_code, alone.json["code"])
-        assert told["error"]["field"] == alone.json["field"]
+        alone = ada("POST", "/submissions", json=submission)
+        (result,) = batch(ada, submission)["results"]
+        assert (result["status"], result["error"]["code"]) == (alone.status_code, alone.json["code"])
+        assert result["error"]["field"] == alone.json["field"]
 
 
 def test_a_batch_may_be_repeated(admin):
     own = {**SOURCE, "idempotency_key": "own"}
     first = batch(admin, SOURCE, own, SOURCE, **{"Idempotency-Key": "all"})["results"]
     again = batch(admin, SOURCE, own, SOURCE, **{"Idempotency-Key": "all"})["results"]
-    assert [one["status"] for one in first] == [201] * 3 and [one["status"] for one in again] == [200] * 3
-    assert [one["task"]["id"] for one in first] == [one["task"]["id"] for one in again]
-    assert len({one["task"]["id"] for one in first}) == 3, "two of the same content are two"
-    other = batch(admin, {**SOURCE, "source": "other"}, {**own, "source": "other"}, **{"Idempotency-Key": "all"})
-    assert [one["status"] for one in other["results"]] == [409, 409]
+    assert [row["status"] for row in first] == [201] * 3 and [row["status"] for row in again] == [200] * 3
+    assert [row["task"]["id"] for row in first] == [row["task"]["id"] for row in again]
+    assert len({row["task"]["id"] for row in first}) == 3, "two of the same content are two"
+    changed = batch(admin, {**SOURCE, "source": "other"}, {**own, "source": "other"}, **{"Idempotency-Key": "all"})
+    assert [row["status"] for row in changed["results"]] == [409, 409]
     twice = batch(admin, {**SOURCE, "idempotency_key": "t"}, {**SOURCE, "idempotency_key": "t"})["results"]
-    assert [one["status"] for one in twice] == [201, 200]
+    assert [row["status"] for row in twice] == [201, 200]
 
 
 def test_a_batch_is_bounded(admin):
     for several, field in ([], "submissions"), ([SOURCE] * (batches.MOST + 1), "submissions"), ({}, "submissions"):
         answer = admin("POST", "/submissions/batch", json={"submissions": several})
         assert (answer.status_code, answer.json["field"]) == (400, field)
-    (told,) = batch(admin, SOURCE, **{"Idempotency-Key": "k" * 121})["results"]
-    assert told["status"] == 400 and told["error"]["field"] == "Idempotency-Key"
+    (result,) = batch(admin, SOURCE, **{"Idempotency-Key": "k" * 121})["results"]
+    assert result["status"] == 400 and result["error"]["field"] == "Idempotency-Key"
 
 
 def test_each_of_a_batch_counts_against_the_rate(bob):
     answer = bob("POST", "/submissions/batch", json={"submissions": [SOURCE] * (OFTEN + 3)})
-    statuses = [one["status"] for one in check(answer, 200, "submit_batch")["results"]]
+    statuses = [row["status"] for row in check(answer, 200, "submit_batch")["results"]]
     assert statuses == [201] * OFTEN + [429] * 3
     assert answer.headers["RateLimit-Remaining"] == "0" and 0 < int(answer.headers["Retry-After"]) <= 60
     assert answer.json["results"][-1]["error"]["rate"]["limit"] == OFTEN
@@ -132,37 +132,37 @@ def test_each_of_a_batch_counts_against_the_rate(bob):
 
 def test_a_batch_whose_cluster_goes_says_what_was_done(app, admin, monkeypatch):
     cluster = app.extensions["judge"].cluster
-    call, asked = cluster.forward, []
+    call, calls = cluster.forward, []
 
     def failing(error, after, *, spoilt=None):
         """From the call after so many on nobody answers; of the first one `spoilt` is what could not be done there."""
 
-        def act(name, *rest, **more):
+        def act(name, *arguments, **options):
             if name not in {"add", "adds"}:
-                return call(name, *rest, **more)
-            asked.append(name)
-            if len(asked) > after:
+                return call(name, *arguments, **options)
+            calls.append(name)
+            if len(calls) > after:
                 raise error
-            reply = call(name, *rest, **more)
+            reply = call(name, *arguments, **options)
             if spoilt is not None:
                 reply.outcomes[spoilt] = OneOutcome(error=ErrorBody.of(UnavailableError("no primary")))
             return reply
 
-        asked.clear()
+        calls.clear()
         monkeypatch.setattr(cluster, "forward", act)
 
     failing(UnavailableError("nobody answers"), 1)
-    told = batch(admin, *[SOURCE] * 18)["results"]
-    assert [one["status"] for one in told] == [201] * 16 + [503] * 2
-    assert asked == ["adds", "adds"], "no further one is tried"
+    results = batch(admin, *[SOURCE] * 18)["results"]
+    assert [row["status"] for row in results] == [201] * 16 + [503] * 2
+    assert calls == ["adds", "adds"], "no further one is tried"
     failing(OutcomeUnknownError("perhaps"), 1)
-    told = batch(admin, *[SOURCE] * 33)["results"]
-    codes = [one["error"] and one["error"]["code"] for one in told]
+    results = batch(admin, *[SOURCE] * 33)["results"]
+    codes = [row["error"] and row["error"]["code"] for row in results]
     assert codes == [None] * 16 + ["outcome_unknown"] * 16 + ["unavailable"]
-    assert "not tried" in told[-1]["error"]["error"]
+    assert "not tried" in results[-1]["error"]["error"]
     failing(UnavailableError("nobody answers"), 1, spoilt=1)
-    told = batch(admin, *[SOURCE] * 3)["results"]
-    assert [one["status"] for one in told] == [201, 503, 201] and asked == ["adds", "add"], "it is tried elsewhere"
+    results = batch(admin, *[SOURCE] * 3)["results"]
+    assert [row["status"] for row in results] == [201, 503, 201] and calls == ["adds", "add"], "it is tried elsewhere"
     for several in [SOURCE], [SOURCE, SOURCE], [{"sourc": ""}, SOURCE]:
         failing(UnavailableError("nobody answers"), 0)
         answer = admin("POST", "/submissions/batch", json={"submissions": several})
@@ -173,43 +173,43 @@ def test_a_batch_that_takes_too_long_says_what_was_not_tried(app, admin, monkeyp
     cluster = app.extensions["judge"].cluster
     call = cluster.forward
 
-    def slow(name, *rest, **more):
-        reply = call(name, *rest, **more)
+    def slow(name, *arguments, **options):
+        reply = call(name, *arguments, **options)
         if name == "adds":  # not a look at the languages or the person before the batch begins
             late = SimpleNamespace(monotonic=lambda: clock.monotonic() + batches.SECONDS)
             monkeypatch.setattr(batches, "clock", late)
         return reply
 
     monkeypatch.setattr(cluster, "forward", slow)
-    told = batch(admin, *[SOURCE] * 17, {"sourc": ""})["results"]
-    assert [one["status"] for one in told] == [201] * 16 + [504, 400]
-    assert "not tried" in told[16]["error"]["error"]
+    results = batch(admin, *[SOURCE] * 17, {"sourc": ""})["results"]
+    assert [row["status"] for row in results] == [201] * 16 + [504, 400]
+    assert "not tried" in results[16]["error"]["error"]
 
 
 def test_a_batch_whose_outcome_is_unknown_is_not_stored_twice(admin, world, monkeypatch):
     service = world.judicators[0].judicator.service
-    real, lost = service._add, []
+    real, dropped = service._add, []
 
-    async def add(*rest):
-        reply = await real(*rest)
-        if len(lost) < 4:
-            lost.append(reply)
+    async def add(*arguments):
+        reply = await real(*arguments)
+        if len(dropped) < 4:
+            dropped.append(reply)
             raise AutoReconnect("the primary went after the insert")
         return reply
 
     monkeypatch.setattr(service, "_add", add)
     before = world.db.tasks.count_documents({})
-    told = batch(admin, *[SOURCE] * 4)["results"]
-    assert [one["status"] for one in told] == [200] * 4, "the second try finds what the first has stored"
+    results = batch(admin, *[SOURCE] * 4)["results"]
+    assert [row["status"] for row in results] == [200] * 4, "the second try finds what the first has stored"
     assert world.db.tasks.count_documents({}) == before + 4
 
 
 def test_submissions_of_a_batch_with_one_key_are_one(admin):
-    other = {**SOURCE, "source": "int other;"}
-    keyed = [{**one, "idempotency_key": "k"} for one in (SOURCE, SOURCE, other)]
-    told = batch(admin, *keyed, other)["results"]
-    assert [one["status"] for one in told] == [201, 200, 409, 201]
-    assert told[0]["task"]["id"] == told[1]["task"]["id"] and "idempotency key" in told[2]["error"]["error"]
+    another = {**SOURCE, "source": "int other;"}
+    keyed = [{**submission, "idempotency_key": "k"} for submission in (SOURCE, SOURCE, another)]
+    results = batch(admin, *keyed, another)["results"]
+    assert [row["status"] for row in results] == [201, 200, 409, 201]
+    assert results[0]["task"]["id"] == results[1]["task"]["id"] and "idempotency key" in results[2]["error"]["error"]
 
 
 # --- bulk get --------------------------------------------------------------------------------------------------
@@ -220,40 +220,40 @@ def several(person, *ids):
 
 
 def test_several_submissions_at_once_as_each_may_be_seen(ada, admin, executor):
-    mine = ada("POST", "/submissions", json=SOURCE).json["id"]
-    others = [one["task"]["id"] for one in batch(admin, SOURCE, SOURCE)["results"]]
+    of_ada = ada("POST", "/submissions", json=SOURCE).json["id"]
+    theirs = [row["task"]["id"] for row in batch(admin, SOURCE, SOURCE)["results"]]
     judge_all(executor)
-    told = several(ada, others[0], mine, UNKNOWN, "no-id", mine)
-    assert [one["id"] for one in told["tasks"]] == [mine] and told["missing"] == [others[0], UNKNOWN, "no-id"]
-    told = several(admin, others[1], mine, others[0])
-    assert [one["id"] for one in told["tasks"]] == [others[1], mine, others[0]], "in the order of the question"
-    assert told["tasks"][1] == admin("GET", f"/submissions/{mine}").json
+    reply = several(ada, theirs[0], of_ada, UNKNOWN, "no-id", of_ada)
+    assert [row["id"] for row in reply["tasks"]] == [of_ada] and reply["missing"] == [theirs[0], UNKNOWN, "no-id"]
+    reply = several(admin, theirs[1], of_ada, theirs[0])
+    assert [row["id"] for row in reply["tasks"]] == [theirs[1], of_ada, theirs[0]], "in the order of the question"
+    assert reply["tasks"][1] == admin("GET", f"/submissions/{of_ada}").json
 
 
 def test_several_take_one_call_and_others_take_no_room(app, ada, admin, monkeypatch):
     cluster = app.extensions["judge"].cluster
-    call, asked = cluster.call, []
-    mine = [one["task"]["id"] for one in batch(ada, *[SOURCE] * 3)["results"]]
-    (others,) = [one["task"]["id"] for one in batch(admin, SOURCE)["results"]]
+    call, calls = cluster.call, []
+    own = [row["task"]["id"] for row in batch(ada, *[SOURCE] * 3)["results"]]
+    (theirs,) = [row["task"]["id"] for row in batch(admin, SOURCE)["results"]]
 
-    def counted(name, *rest, **more):
-        asked.append(name)
-        return call(name, *rest, **more)
+    def counted(name, *arguments, **options):
+        calls.append(name)
+        return call(name, *arguments, **options)
 
     monkeypatch.setattr(cluster, "call", counted)
-    assert len(several(ada, *mine)["tasks"]) == 3
-    assert asked.count("tasks") == 1
-    assert "get" not in asked
+    assert len(several(ada, *own)["tasks"]) == 3
+    assert calls.count("tasks") == 1
+    assert "get" not in calls
     monkeypatch.setattr(batches, "BYTES", 1)
-    told = several(ada, others, *mine)
-    assert (told["missing"], [one["id"] for one in told["tasks"]], told["left"]) == ([others], mine[:1], mine[1:])
+    reply = several(ada, theirs, *own)
+    assert (reply["missing"], [row["id"] for row in reply["tasks"]], reply["left"]) == ([theirs], own[:1], own[1:])
 
 
 def test_several_are_as_many_as_an_answer_has_room_for(admin, monkeypatch):
-    ids = [one["task"]["id"] for one in batch(admin, *[SOURCE] * 4)["results"]]
+    ids = [row["task"]["id"] for row in batch(admin, *[SOURCE] * 4)["results"]]
     monkeypatch.setattr(batches, "BYTES", 1)
-    told = several(admin, *ids)
-    assert [one["id"] for one in told["tasks"]] == ids[:1] and told["left"] == ids[1:]
+    reply = several(admin, *ids)
+    assert [row["id"] for row in reply["tasks"]] == ids[:1] and reply["left"] == ids[1:]
     for wrong in ("", ",", ",".join(f"{number:024x}" for number in range(batches.MOST + 1))):
         assert admin("GET", "/submissions/batch", query_string={"ids": wrong}).json["field"] == "ids"
 
@@ -267,12 +267,12 @@ def test_what_has_not_changed_is_not_sent_again(ada, path):
     assert first.status_code == 200 and re.fullmatch(r'"[0-9a-f]{32}"', first.headers["ETag"])
     assert first.headers["Cache-Control"] == "private, no-cache" and "Authorization" in first.headers["Vary"]
 
-    def same():  # an answer that tells how long something lasts changes by itself
+    def same_answer():  # an answer that tells how long something lasts changes by itself
         tag = ada("GET", path).headers["ETag"]
         return ada("GET", path, headers={"If-None-Match": f'"other", W/{tag}'})
 
-    wait_for(lambda: same().status_code == 304, what="the same twice")
-    again = same()
+    wait_for(lambda: same_answer().status_code == 304, what="the same twice")
+    again = same_answer()
     assert (again.data, again.status_code) == (b"", 304) and again.headers["ETag"] and "X-Request-Id" in again.headers
     assert ada("GET", path, headers={"If-None-Match": '"other"'}).data
 
@@ -280,20 +280,20 @@ def test_what_has_not_changed_is_not_sent_again(ada, path):
 def test_a_submission_has_another_tag_when_it_has_changed_and_for_who_sees_another(ada, admin, executor):
     task = ada("POST", "/submissions", json=SOURCE).json["id"]
     path = f"/submissions/{task}"
-    for where in (path, f"/submissions/batch?ids={task}"):
-        tag = ada("GET", where).headers["ETag"]
-        assert ada("GET", where, headers={"If-None-Match": tag}).status_code == 304
-        assert ada("HEAD", where).headers["ETag"] == tag
+    for address in (path, f"/submissions/batch?ids={task}"):
+        tag = ada("GET", address).headers["ETag"]
+        assert ada("GET", address, headers={"If-None-Match": tag}).status_code == 304
+        assert ada("HEAD", address).headers["ETag"] == tag
     answers_: list[int] = []
-    held = threading.Thread(
+    thread = threading.Thread(
         target=lambda: answers_.append(
             ada("GET", f"{path}?wait=20", headers={"If-None-Match": tag}).status_code,
         )
     )
     tag = ada("GET", path).headers["ETag"]
-    held.start()
+    thread.start()
     judge_all(executor)
-    held.join(20)
+    thread.join(20)
     assert answers_ == [200]
     assert ada("GET", path, headers={"If-None-Match": tag}).json["done"]
 
@@ -303,16 +303,16 @@ def test_an_output_and_a_source_have_tags(ada, admin, executor):
     executor.report()
     sha = executor.rpc.put_blob(b"x" * 300_000)
     executor.report(accepted(executor.work[task], result=m.Result(stdout_blob=sha)), vacant=0)
-    for path, who in (
+    for path, person in (
         (f"/submissions/{task}/output", ada),
         (f"/submissions/{task}/source", ada),
         (f"/blobs/{sha}", admin),
     ):
-        first = who("GET", path)
-        again = who("GET", path, headers={"If-None-Match": first.headers["ETag"]})
+        first = person("GET", path)
+        again = person("GET", path, headers={"If-None-Match": first.headers["ETag"]})
         assert first.data and (again.status_code, again.data) == (304, b""), path
-    gone = "0" * 64
-    assert admin("GET", f"/blobs/{gone}", headers={"If-None-Match": f'"{gone}"'}).status_code == 404
+    missing = "0" * 64
+    assert admin("GET", f"/blobs/{missing}", headers={"If-None-Match": f'"{missing}"'}).status_code == 404
 
 
 def test_a_browsers_answers_are_not_kept(app, nobody):
@@ -349,12 +349,12 @@ def test_who_asks_for_problem_json_gets_it(ada, accept, problem):
 def test_a_problem_says_all_that_an_error_says(ada, nobody):
     wrong = {**SOURCE, "sourc": ""}
     plain = ada("POST", "/submissions", json=wrong)
-    told = ada("POST", "/submissions", json=wrong, headers={"Accept": PROBLEM})
+    problem = ada("POST", "/submissions", json=wrong, headers={"Accept": PROBLEM})
     schema = DOCUMENT["paths"]["/api/v1/submissions"]["post"]["responses"]["400"]["content"][PROBLEM]["schema"]
-    jsonschema.Draft202012Validator({**schema, "components": DOCUMENT["components"]}).validate(told.json)
-    body = told.json
+    jsonschema.Draft202012Validator({**schema, "components": DOCUMENT["components"]}).validate(problem.json)
+    body = problem.json
     assert (body["detail"], body["code"], body["field"]) == (plain.json["error"], "field", "sourc")
-    assert body["status"] == told.status_code == 400
+    assert body["status"] == problem.status_code == 400
     kind = check(nobody("GET", body["type"].removeprefix("/api/v1")), 200, "error_kind")
     assert kind == {"type": body["type"], "code": "field", "title": body["title"]}
     assert nobody("GET", "/errors/none").status_code == 404
@@ -367,15 +367,15 @@ def test_a_problem_says_all_that_an_error_says(ada, nobody):
 
 def test_a_list_leads_to_its_next_page(admin):
     batch(admin, *[SOURCE] * 5)
-    path, seen = "/submissions?limit=2&user=root&verdict=", []
+    path, ids = "/submissions?limit=2&user=root&verdict=", []
     for _ in range(2):
         answer = admin("GET", path)
-        seen += [one["id"] for one in answer.json["tasks"]]
-        found = re.fullmatch(r'<(/api/v1/submissions\?[^>]*)>; rel="next"', answer.headers["Link"])
-        path = found[1].removeprefix("/api/v1")
+        ids += [task["id"] for task in answer.json["tasks"]]
+        link = re.fullmatch(r'<(/api/v1/submissions\?[^>]*)>; rel="next"', answer.headers["Link"])
+        path = link[1].removeprefix("/api/v1")
         batch(admin, SOURCE)  # a new one does not shift the pages
-    assert path == f"/submissions?limit=2&user=root&before={seen[-1]}"
-    assert len(set(seen)) == 4 and seen == sorted(seen, reverse=True)
+    assert path == f"/submissions?limit=2&user=root&before={ids[-1]}"
+    assert len(set(ids)) == 4 and ids == sorted(ids, reverse=True)
     assert "Link" not in admin("GET", "/submissions?limit=500&user=root").headers
 
 
@@ -383,8 +383,8 @@ def test_a_list_leads_to_its_next_page(admin):
 
 
 def test_a_call_that_will_go_says_so_with_every_answer(settings):
-    gone = Deprecation(datetime.date(2026, 1, 1), datetime.date(2027, 1, 1), "/alive")
-    old = Route("GET", "/old", "old", "Old", lambda _: m.Empty(), "user", m.Empty, deprecated=gone)
+    deprecation = Deprecation(datetime.date(2026, 1, 1), datetime.date(2027, 1, 1), "/alive")
+    old = Route("GET", "/old", "old", "Old", lambda _: m.Empty(), "user", m.Empty, deprecated=deprecation)
     with serving_app(settings) as app:
         routes.register(app, app.extensions["judge"], [old])
         for token, status in ((USER, 200), (ADMIN, 200), (None, 401)):

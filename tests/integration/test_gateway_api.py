@@ -46,8 +46,8 @@ SOURCE = {"language": "c", "source": "int main(){}"}
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory, etcd_endpoint, mongod_address):
-    with patient_world(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as one:
-        yield one
+    with patient_world(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as world:
+        yield world
 
 
 @pytest.fixture(scope="module")
@@ -59,15 +59,15 @@ def app(world, tmp_path_factory):
         threads=4,
         limits={"body_bytes": 300_000, "blob_bytes": 400_000, "source_bytes": 1000},
     )
-    with serving_app(settings) as made:
-        yield made
+    with serving_app(settings) as app:
+        yield app
 
 
 @pytest.fixture(scope="module")
 def executor(world):
-    one = world.executor(slots=50)
-    one.report(vacant=0)
-    return one
+    executor = world.executor(slots=50)
+    executor.report(vacant=0)
+    return executor
 
 
 def error(answer, status, code, text, field=None):
@@ -82,7 +82,7 @@ def error(answer, status, code, text, field=None):
 def judge_all(executor):
     """Judge whatever waits as AC."""
     while executor.report().add or executor.work:
-        executor.report(*[accepted(one) for one in list(executor.work.values())], vacant=0)
+        executor.report(*[accepted(assignment) for assignment in list(executor.work.values())], vacant=0)
 
 
 # --- submissions -----------------------------------------------------------------------------------------------
@@ -92,9 +92,9 @@ def test_from_submit_to_verdict(ada, executor):
     task = check(ada("POST", "/submissions", json=SOURCE), 201, "submit")
     assert task["status"] == "pending" and task["submission"]["user"] == "ada"
     judge_all(executor)
-    done = check(ada("GET", f"/submissions/{task['id']}"), 200, "get")
-    assert (done["status"], done["verdict"], done["done"]) == ("success", "AC", True)
-    assert done["version"] > task["version"]
+    judged = check(ada("GET", f"/submissions/{task['id']}"), 200, "get")
+    assert (judged["status"], judged["verdict"], judged["done"]) == ("success", "AC", True)
+    assert judged["version"] > task["version"]
 
 
 def test_submit_says_where_the_task_is(ada, executor):
@@ -145,14 +145,14 @@ def test_too_many_who_wait_do_not_block_the_others(app, ada, executor):
             assert reply.status_code in {200, 429}, reply.text
 
     waiting = [threading.Thread(target=follow) for _ in range(3)]
-    for one in waiting:
-        one.start()
+    for call in waiting:
+        call.start()
     wait_for(lambda: ada("GET", f"{path}".replace("wait=30", "wait=0.05")).headers.get("Retry-After") == "1")
     assert ada("GET", f"/submissions/{task['id']}").status_code == 200
     judge_all(executor)
-    for one in waiting:
-        one.join(20)
-        assert not one.is_alive()
+    for call in waiting:
+        call.join(20)
+        assert not call.is_alive()
 
 
 def test_cancel(ada, bob, executor):
@@ -167,25 +167,25 @@ def test_users_see_their_own(ada, bob, admin, executor):
     judge_all(executor)
     error(bob("GET", f"/submissions/{task['id']}"), 404, "not_found", "there is no submission")
     assert admin("GET", f"/submissions/{task['id']}").status_code == 200
-    found = check(bob("GET", "/submissions"), 200, "search")["tasks"]
-    assert {one["submission"]["user"] for one in found} <= {"bob"}
+    tasks = check(bob("GET", "/submissions"), 200, "search")["tasks"]
+    assert {task["submission"]["user"] for task in tasks} <= {"bob"}
     error(bob("GET", "/submissions?user=ada"), 403, "forbidden", "their own")
-    assert task["id"] in {one["id"] for one in admin("GET", "/submissions?user=ada").json["tasks"]}
+    assert task["id"] in {task["id"] for task in admin("GET", "/submissions?user=ada").json["tasks"]}
 
 
 def test_search_pages_through_all(ada, executor):
     for _ in range(5):
         ada("POST", "/submissions", json=SOURCE)
     judge_all(executor)
-    seen, before = [], ""
+    ids, before = [], ""
     while True:
         page = check(ada("GET", f"/submissions?limit=2&done=true&verdict=AC&before={before}"), 200, "search")
-        seen += [one["id"] for one in page["tasks"]]
-        assert all(one["verdict"] == "AC" and not one["submission"]["source"] for one in page["tasks"])
+        ids += [task["id"] for task in page["tasks"]]
+        assert all(task["verdict"] == "AC" and not task["submission"]["source"] for task in page["tasks"])
         before = page["next"]
         if before is None:
             break
-    assert seen == sorted(seen, reverse=True) and len(seen) == len(set(seen)) >= 5
+    assert ids == sorted(ids, reverse=True) and len(ids) == len(set(ids)) >= 5
 
 
 def test_the_whole_output(ada, executor):
@@ -196,11 +196,11 @@ def test_the_whole_output(ada, executor):
     answer = ada("GET", f"/submissions/{task['id']}/output")
     assert answer.data == "4\u00b2\n".encode()
     assert answer.headers["Content-Disposition"].startswith("attachment")
-    other = ada("POST", "/submissions", json={**SOURCE, "stdin": "big"}).json
+    large = ada("POST", "/submissions", json={**SOURCE, "stdin": "big"}).json
     sha = executor.rpc.put_blob(b"x" * 300_000)
     executor.report()
-    executor.report(accepted(executor.work[other["id"]], result=m.Result(stdout_blob=sha)), vacant=0)
-    assert ada("GET", f"/submissions/{other['id']}/output").data == b"x" * 300_000
+    executor.report(accepted(executor.work[large["id"]], result=m.Result(stdout_blob=sha)), vacant=0)
+    assert ada("GET", f"/submissions/{large['id']}/output").data == b"x" * 300_000
 
 
 # --- bad input -------------------------------------------------------------------------------------------------
@@ -261,7 +261,7 @@ def test_bodies_that_are_no_submission(ada, data, kind, status, code, text):
     [
         (b'{"command": "true", "tests": [%s{}]}' % (b"{}," * 20_000), 400, "at most 10000 items"),
         (b'{"command": "true", "tests": [%s{}]}' % (b"{}," * 60_000), 413, "the body has more than 100000 values"),
-        (b"{%s}" % b",".join(b'"no%d":1' % one for one in range(2_000)), 400, "the body has 2000 faults"),
+        (b"{%s}" % b",".join(b'"no%d":1' % number for number in range(2_000)), 400, "the body has 2000 faults"),
         (b'{"%s": 1}' % (b"n" * 200_000), 400, "nnn: is not a known field"),
     ],
 )
@@ -365,7 +365,7 @@ def test_who_may_not_bring_own_tests_is_told_so(tmp_path_factory, etcd_endpoint,
         assert answer.status_code == 201, answer.text
 
 
-@pytest.mark.parametrize("route", [one for one in ROUTES if one.role != "none"], ids=lambda one: one.name)
+@pytest.mark.parametrize("route", [row for row in ROUTES if row.role != "none"], ids=lambda row: row.name)
 def test_every_call_takes_a_token(app, route):
     path = re.sub(r"<\w+>", ID, route.path)
     address = f"10.0.0.{ROUTES.index(route) % 250}"  # each has some wrong tokens for free
@@ -385,7 +385,7 @@ def test_every_call_takes_a_token(app, route):
             error(answer, 401, "unauthorized", "Authorization: Bearer TOKEN|not known here")
 
 
-@pytest.mark.parametrize("route", [one for one in ROUTES if one.role in {"judge", "admin"}], ids=lambda one: one.name)
+@pytest.mark.parametrize("route", [row for row in ROUTES if row.role in {"judge", "admin"}], ids=lambda row: row.name)
 def test_what_takes_a_judge_or_an_admin(ada, route):
     answer = ada(route.method, re.sub(r"<\w+>", "a" * 64, route.path))
     assert answer.status_code == 403
@@ -404,8 +404,8 @@ def test_answers_are_not_cached_and_carry_security_headers(nobody):
 
 
 def test_executors_drain_and_resume(admin, ada, executor):
-    found = check(ada("GET", "/executors"), 200, "executors")["executors"]
-    assert [one["name"] for one in found] == ["e1"]
+    executors = check(ada("GET", "/executors"), 200, "executors")["executors"]
+    assert [executor["name"] for executor in executors] == ["e1"]
     state = check(admin("POST", "/executors/e1/drain", json={"reason": "new disk"}), 200, "drain")
     assert state["drain"] and state["drain_reason"] == "new disk"
     assert check(admin("POST", "/executors/e1/drain"), 200, "drain")["drain"], "the reason may be left out"
@@ -418,11 +418,11 @@ def test_executors_drain_and_resume(admin, ada, executor):
 
 def test_a_language_by_the_name_that_another_judge_has_for_it(ada):
     """It is stored, shown and searched for as the row that is meant."""
-    given = ada("POST", "/submissions", json={**SOURCE, "language": "GNU C"}).json
-    assert given["submission"]["language"] == "c", given
+    submitted = ada("POST", "/submissions", json={**SOURCE, "language": "GNU C"}).json
+    assert submitted["submission"]["language"] == "c", submitted
     for name in ("c", "GNU%20c", "C%20(GCC%209.2.0)"):
-        found = ada("GET", f"/submissions?language={name}&limit=500").json["tasks"]
-        assert given["id"] in [task["id"] for task in found], name
+        tasks = ada("GET", f"/submissions?language={name}&limit=500").json["tasks"]
+        assert submitted["id"] in [task["id"] for task in tasks], name
 
 
 def test_status_judicators_languages_health(admin, ada, nobody, executor, world):
@@ -431,7 +431,7 @@ def test_status_judicators_languages_health(admin, ada, nobody, executor, world)
     assert status["slots"] == 50
     assert status["judicators"] == status["etcd"] == status["mongodb"] == []
     members = check(admin("GET", "/judicators"), 200, "judicators")
-    assert [(one["name"], one["leader"]) for one in members["judicators"]] == [("j1", True)]
+    assert [(judicator["name"], judicator["leader"]) for judicator in members["judicators"]] == [("j1", True)]
     assert members["mongodb"] and members["etcd"]
     (language,) = check(ada("GET", "/languages"), 200, "languages")["languages"]
     assert language == {"name": "c", "title": "C", "suffixes": [".c"], "version": "1.0", "executors": 1}
@@ -467,8 +467,8 @@ def test_import_a_problem_and_judge_it_without_showing_its_secrets(admin, ada, e
     assert info["visibility"] == {"everyone": True, "groups": [], "since": None}
     info["visibility"] = None  # others do not hear of it
     assert check(ada("GET", "/problems"), 200, "problems")["problems"] == [info]
-    told = check(ada("GET", "/problems/count"), 200, "problem")
-    assert {key: told[key] for key in info} == info and told["samples"][0]["answer"] == "one\n"
+    problem = check(ada("GET", "/problems/count"), 200, "problem")
+    assert {key: problem[key] for key in info} == info and problem["samples"][0]["answer"] == "one\n"
 
     task = ada("POST", "/submissions", json={**SOURCE, "problem": "count"}).json
     executor.report()
@@ -478,12 +478,12 @@ def test_import_a_problem_and_judge_it_without_showing_its_secrets(admin, ada, e
     ]
     completed = accepted(executor.work[task["id"]], status="run_failed", verdict="WA", result=m.Result(tests=tests))
     executor.report(completed, vacant=0)
-    seen = ada("GET", f"/submissions/{task['id']}").json["result"]["tests"]
-    assert [one["output"] for one in seen] == ["one", ""] and seen[1]["message"] == ""
+    tests_of_user = ada("GET", f"/submissions/{task['id']}").json["result"]["tests"]
+    assert [test["output"] for test in tests_of_user] == ["one", ""] and tests_of_user[1]["message"] == ""
     (several,) = ada("GET", f"/submissions/batch?ids={task['id']}").json["tasks"]
     assert several == ada("GET", f"/submissions/{task['id']}").json, "several at once say no more"
-    whole = admin("GET", f"/submissions/{task['id']}").json["result"]["tests"]
-    assert [one["output"] for one in whole] == ["one", "2"] and whole[1]["message"] == "judge has two"
+    full = admin("GET", f"/submissions/{task['id']}").json["result"]["tests"]
+    assert [test["output"] for test in full] == ["one", "2"] and full[1]["message"] == "judge has two"
 
 
 def test_blobs(admin):
@@ -492,9 +492,9 @@ def test_blobs(admin):
     assert answer.status_code == 201
     head = admin("HEAD", f"/blobs/{sha}")
     assert (head.status_code, head.data) == (200, b"")
-    got = admin("GET", f"/blobs/{sha}")
-    assert got.data == data and got.content_length == len(data)
-    assert got.mimetype == "application/octet-stream"
+    blob = admin("GET", f"/blobs/{sha}")
+    assert blob.data == data and blob.content_length == len(data)
+    assert blob.mimetype == "application/octet-stream"
     assert admin("HEAD", f"/blobs/{'0' * 64}").status_code == 404
     error(admin("GET", f"/blobs/{'0' * 64}"), 404, "not_found", "0000")
     error(admin("GET", "/blobs/xyz"), 400, "field", "64 lower-case hex", "sha")
@@ -588,8 +588,8 @@ def test_health_costs_the_cluster_one_question_at_a_time(tmp_path, world):
         cluster = app.extensions["judge"].cluster
         with cluster._asking:
             assert cluster.faults() == ["the state of the cluster is not known yet"]
-        known = cluster.faults()
-        assert cluster.faults() is known
+        faults = cluster.faults()
+        assert cluster.faults() is faults
 
 
 def test_an_internal_error_is_a_number_and_not_a_traceback(app, ada, monkeypatch, caplog):
@@ -623,23 +623,23 @@ REQUESTS = {
 def test_a_route_calls_what_its_row_says_and_refuses_with_what_follows(app, admin, monkeypatch):
     task = admin("POST", "/submissions", json=SOURCE).json["id"]
     cluster = app.extensions["judge"].cluster
-    call, asked = cluster.forward, []
-    seen = lambda name, *rest, **more: (asked.append(name), call(name, *rest, **more))[1]  # noqa: E731
-    monkeypatch.setattr(cluster, "forward", seen)
+    call, made_calls = cluster.forward, []
+    recording = lambda name, *arguments, **options: (made_calls.append(name), call(name, *arguments, **options))[1]  # noqa: E731
+    monkeypatch.setattr(cluster, "forward", recording)
     for route in ROUTES:
-        asked.clear()
+        made_calls.clear()
         ids = {"rejudgings": "1", "tokens": "0" * 16}
         names = {"id": ids.get(route.path.split("/")[1], task), "name": "none", "sha": "0" * 64, "code": "field"}
-        path = re.sub(r"<(\w+)>", lambda found, names=names: names[found[1]], route.path)
+        path = re.sub(r"<(\w+)>", lambda match, names=names: names[match[1]], route.path)
         answer = admin(route.method, path, **REQUESTS.get(route.name, {"json": {}} if route.body else {}))
         assert answer.status_code in {route.status, *route.also, *route.refusals()}, (route.name, answer.text)
         assert answer.status_code not in {400, 415} or route.name == "put_blob", (route.name, answer.text)
-        known = route.name == "health"  # a moment ago somebody else has asked
+        cached = route.name == "health"  # a moment ago somebody else has asked
         # Another process asks for what listeners hear (judge/gateway/front/streams.py).
         calls = set(route.calls) - ({"changes"} if route.name in {"events", "follow"} else set())
         calls -= {"problem_statements"} if route.name == "statement" else set()  # of a problem that is there
         # Now and then the caller's account is looked at again, whatever is called.
-        assert set(asked) - {"credentials"} == calls or (known and not asked), route.name
+        assert set(made_calls) - {"credentials"} == calls or (cached and not made_calls), route.name
 
 
 # --- OpenAPI ---------------------------------------------------------------------------------------------------
@@ -675,9 +675,9 @@ def test_the_document_is_sound():
     for path, methods in DOCUMENT["paths"].items():
         for operation in methods.values():
             names.append(operation["operationId"])
-            given = {one["name"] for one in operation["parameters"] if one["in"] == "path"}
-            assert given == set(re.findall(r"{(\w+)}", path))
-            assert all(one["required"] for one in operation["parameters"] if one["in"] == "path")
+            documented = {parameter["name"] for parameter in operation["parameters"] if parameter["in"] == "path"}
+            assert documented == set(re.findall(r"{(\w+)}", path))
+            assert all(parameter["required"] for parameter in operation["parameters"] if parameter["in"] == "path")
             assert operation["summary"] and operation["responses"]
     assert len(names) == len(set(names))
 
@@ -685,5 +685,5 @@ def test_the_document_is_sound():
 def test_the_page_about_the_api_names_every_route():
     text = (Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8")
     for route in ROUTES:
-        path = re.sub(r"<(\w+)>", lambda found: found[1].upper(), route.path)
+        path = re.sub(r"<(\w+)>", lambda match: match[1].upper(), route.path)
         assert re.search(rf"`{route.method} {re.escape(path)}[?`]", text), f"{route.method} {path}"

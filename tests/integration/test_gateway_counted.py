@@ -25,8 +25,8 @@ from tests.support.servers import wait_for
 
 @pytest.fixture
 def prepared(tmp_path: Path, etcd_endpoint: str) -> Iterator[Prepared]:
-    with Prepared(tmp_path / "judicator", etcd_endpoint).serving() as one:
-        yield one
+    with Prepared(tmp_path / "judicator", etcd_endpoint).serving() as prepared:
+        yield prepared
 
 
 def nothing(_: UsageRequest) -> UsageReply:
@@ -39,11 +39,11 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     clients: list[str] = []
     share = Shares.share
 
-    def noted(self: Shares, client: str, patience: float = 1.0) -> contextlib.AbstractContextManager[None]:
+    def counting(self: Shares, client: str, patience: float = 1.0) -> contextlib.AbstractContextManager[None]:
         clients.append(client)
         return share(self, client, patience)
 
-    monkeypatch.setattr(Shares, "share", noted)
+    monkeypatch.setattr(Shares, "share", counting)
     return clients
 
 
@@ -63,7 +63,7 @@ def test_who_is_counted_is_who_is_served(prepared: Prepared, tmp_path: Path, cou
         def served(path: str, headers: dict[str, str], address: str) -> str | None:
             prepared.asked.clear()
             plain.get(path, headers=headers, environ_base={"REMOTE_ADDR": address})
-            return next((asked.user for name, asked in prepared.asked if name == "usage"), None)
+            return next((request.user for name, request in prepared.asked if name == "usage"), None)
 
         ways = [
             *((name, f"Bearer {OTHER}" if name == "Authorization" else OTHER) for name in JUDGE0_HEADERS),
@@ -75,16 +75,16 @@ def test_who_is_counted_is_who_is_served(prepared: Prepared, tmp_path: Path, cou
             ("Authorization", "Bearer undefined"),
             ("Cookie", f"judge={cookie.value}"),
         ]
-        found, number = set(), 0
+        pairs, number = set(), 0
         for path in ("/api/v1/whoami", "/judge0/config_info", "/judge0/extra/config_info", "/me"):
-            for one, other in itertools.product(ways, ways):
-                headers = dict([one, other])
+            for way, second_way in itertools.product(ways, ways):
+                headers = dict([way, second_way])
                 number += 1  # each from an address of its own, so that no failure costs another one time
                 address = f"10.0.{number // 250}.{number % 250}"
-                who = served(path, headers, address)
-                assert counted[-1] == (f"user {who} reads" if who else f"{address} reads"), (path, headers)
-                found.add((path, who))
-        assert len(found) == 12, found
+                user = served(path, headers, address)
+                assert counted[-1] == (f"user {user} reads" if user else f"{address} reads"), (path, headers)
+                pairs.add((path, user))
+        assert len(pairs) == 12, pairs
 
 
 def test_the_second_token_of_judge0_counts_for_what_is_kept_for_it(
@@ -100,7 +100,7 @@ def test_the_second_token_of_judge0_counts_for_what_is_kept_for_it(
     with serving_app(settings) as app:
         client = app.test_client()
 
-        def both(method: str, path: str, first: str, second: str) -> tuple[int, str]:
+        def tried(method: str, path: str, first: str, second: str) -> tuple[int, str]:
             headers = {"X-Auth-Token": first, "X-Auth-User": second}
             answer = client.open(path, method=method, headers=headers)
             return answer.status_code, counted[-1].rpartition(" ")[0].removeprefix("user ").replace("127.0.0.1", "")
@@ -112,13 +112,13 @@ def test_the_second_token_of_judge0_counts_for_what_is_kept_for_it(
                 ("GET", "/submissions.json", 200, 200),
                 ("DELETE", f"/submissions/{token}", 404, 404),
             ):
-                assert both(method, at + path, USER, ADMIN) == (right, "root"), path
-                assert both(method, at + path, ADMIN, USER) == (wrong, "ada"), path
-                assert both(method, at + path, USER, "nobody's") == (401, ""), path
-                assert both(method, at + path, USER, "") == both(method, at + path, "", USER) == (wrong, "ada"), path
+                assert tried(method, at + path, USER, ADMIN) == (right, "root"), path
+                assert tried(method, at + path, ADMIN, USER) == (wrong, "ada"), path
+                assert tried(method, at + path, USER, "nobody's") == (401, ""), path
+                assert tried(method, at + path, USER, "") == tried(method, at + path, "", USER) == (wrong, "ada"), path
             for method, path in (("POST", "/authenticate"), ("GET", "/statuses"), ("GET", f"/submissions/{token}")):
-                assert both(method, at + path, USER, ADMIN)[1] == "ada", path
-        listed = [asked.user for name, asked in prepared.asked if name == "search"]
+                assert tried(method, at + path, USER, ADMIN)[1] == "ada", path
+        listed = [request.user for name, request in prepared.asked if name == "search"]
         assert listed[:2] == [None, "ada"]
 
 
@@ -164,12 +164,12 @@ def test_a_call_gives_its_share_up_while_it_is_held(prepared: Prepared, tmp_path
             return app.test_client().get(path + query, headers=headers).status_code
 
         try:
-            held = pool.submit(ask, "?wait=2")
+            waiting = pool.submit(ask, "?wait=2")
             assert begun.wait(30)
             assert ask() == 200, "one of eight threads is a person's share"
         finally:
             release.set()
-        assert held.result(60) == 200
+        assert waiting.result(60) == 200
         holds = False
         begun.clear()
         release.clear()
@@ -202,16 +202,16 @@ def test_one_person_takes_a_quarter_of_the_places_for_large_bodies(prepared: Pre
             return app.test_client().post("/api/v1/submissions", headers=headers, json=body).status_code
 
         try:
-            mine = [pool.submit(send, USER) for _ in range(8)]
+            senders = [pool.submit(send, USER) for _ in range(8)]
             assert begun.acquire(timeout=30)
             assert begun.acquire(timeout=30)
             assert not begun.acquire(timeout=1)
-            other = pool.submit(send, OTHER)
+            neighbour = pool.submit(send, OTHER)
             assert begun.acquire(timeout=30)
         finally:
             release.set()
-        assert other.result(60) == 403
-        assert {one.result(60) for one in mine} <= {403, 429}
+        assert neighbour.result(60) == 403
+        assert {sender.result(60) for sender in senders} <= {403, 429}
 
 
 def test_guests_are_shut_out_with_the_account_they_count_as(prepared: Prepared, tmp_path: Path) -> None:

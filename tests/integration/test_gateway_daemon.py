@@ -37,10 +37,10 @@ from tests.support.servers import free_port, wait_for
 
 @pytest.fixture(scope="module")
 def judicator(tmp_path_factory, etcd_endpoint):
-    with Prepared(tmp_path_factory.mktemp("judicator"), etcd_endpoint).serving() as one:
-        one.answers |= {"status": healthy(), "cancel": make_task(status="cancelled", done=True)}
-        one.tasks(make_task())
-        yield one
+    with Prepared(tmp_path_factory.mktemp("judicator"), etcd_endpoint).serving() as judicator:
+        judicator.answers |= {"status": healthy(), "cancel": make_task(status="cancelled", done=True)}
+        judicator.tasks(make_task())
+        yield judicator
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def run_with(settings, action):
     """daemon.run() in this thread and `action(base address)` in another, which then stops it; returns both results."""
     results, stop = [], threading.Event()
 
-    def other():
+    def neighbour():
         try:
             wait_for(lambda: alive(f"http://{settings.listen}"), what="a serving gateway")
             results.append(action(f"http://{settings.listen}"))
@@ -69,7 +69,7 @@ def run_with(settings, action):
         finally:
             stop.set()
 
-    thread = threading.Thread(target=other)
+    thread = threading.Thread(target=neighbour)
     thread.start()
     code = daemon.run(settings, stop)
     thread.join()
@@ -80,13 +80,13 @@ def run_with(settings, action):
 
 def children_of(pid):
     """Process ids of the children of a process."""
-    found = []
+    children = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
                 if int((entry / "stat").read_text().rpartition(")")[2].split()[1]) == pid:
-                    found.append(int(entry.name))
-    return found
+                    children.append(int(entry.name))
+    return children
 
 
 def running(pid):
@@ -103,14 +103,14 @@ def test_workers_write_into_the_daemons_log(settings, work, form):
         answer = httpx.post(path, headers={"Authorization": f"Bearer {ADMIN}"}, trust_env=False)
         assert answer.status_code == 200, answer.text
         lines = (work / "gateway.log").read_text().splitlines()
-    [told] = [line for line in lines if f"cancelled submission {make_task().id}" in line]
+    [cancelled] = [line for line in lines if f"cancelled submission {make_task().id}" in line]
     [spawned] = [line for line in lines if "spawned uWSGI worker 1" in line]
     if form == "json":
-        one = json.loads(told)
-        assert (one["logger"], one["level"], one["task"]) == ("judge.gateway.api.handlers", "info", make_task().id)
+        log = json.loads(cancelled)
+        assert (log["logger"], log["level"], log["task"]) == ("judge.gateway.api.handlers", "info", make_task().id)
         assert json.loads(spawned)["logger"] == "judge.uwsgi.server"
     else:
-        assert "Z INFO judge.gateway.api.handlers: " in told
+        assert "Z INFO judge.gateway.api.handlers: " in cancelled
         assert "Z INFO judge.uwsgi.server: " in spawned
 
 
@@ -138,8 +138,8 @@ def test_a_gateway_that_starts_without_etcd_asks_the_judicators_that_it_knew(set
     with running_gateway(settings, work) as base:
         assert ask(base).status_code == 200
         wait_for(file.exists, what="the file of judicators")
-    gone = settings.etcd.model_copy(update={"endpoints": [f"127.0.0.1:{free_port()}"]})
-    with running_gateway(settings.model_copy(update={"etcd": gone}), work) as base:
+    etcd = settings.etcd.model_copy(update={"endpoints": [f"127.0.0.1:{free_port()}"]})
+    with running_gateway(settings.model_copy(update={"etcd": etcd}), work) as base:
         answer = ask(base)
         assert answer.status_code == 200, answer.text
 
@@ -167,8 +167,8 @@ def test_run_serves_and_leaves_nothing(settings, work):
             answer = http.post(
                 "/api/v1/submissions", content=iter([b"{}"]), headers={"Content-Type": "application/json"}
             )
-            whole = http.post("/api/v1/submissions", content=b"{}", headers={"Content-Type": "application/json"})
-            assert (answer.status_code, answer.json()) == (whole.status_code, whole.json()), "a body in chunks is taken"
+            plain = http.post("/api/v1/submissions", content=b"{}", headers={"Content-Type": "application/json"})
+            assert (answer.status_code, answer.json()) == (plain.status_code, plain.json()), "a body in chunks is taken"
             sha = http.put("/api/v1/blobs/" + "0" * 64, content=b"y" * 3_500_000)
             assert sha.status_code == 400 and "arrived damaged" in sha.json()["error"]
             sheet = http.get(assets.address("app.css"))
@@ -187,7 +187,7 @@ def test_run_serves_and_leaves_nothing(settings, work):
     assert "judge_gateway_serving 1.0" in counted
     assert set(children_of(os.getpid())) <= before
     # What it keeps: the judicators, for a start while etcd is away.
-    assert [one.name for one in settings.run_dir.iterdir()] == [f"{settings.name}-judicators"]
+    assert [file.name for file in settings.run_dir.iterdir()] == [f"{settings.name}-judicators"]
     assert not alive(f"http://{settings.listen}")
     for collector in list(REGISTRY._collector_to_names):
         if type(collector).__name__ == "MultiProcessCollector":
@@ -195,11 +195,11 @@ def test_run_serves_and_leaves_nothing(settings, work):
 
 
 def test_waiting_calls_do_not_hold_up_the_end(settings, judicator):
-    held = threading.Event()
+    waiting = threading.Event()
 
     def action(base):
         def wait():
-            held.set()
+            waiting.set()
             with contextlib.suppress(httpx.TransportError):
                 httpx.get(
                     f"{base}/api/v1/submissions/{make_task().id}?wait=30",
@@ -208,7 +208,7 @@ def test_waiting_calls_do_not_hold_up_the_end(settings, judicator):
 
         release.clear()
         threading.Thread(target=wait, daemon=True).start()
-        wait_for(lambda: [one for one in judicator.asked if one[0] == "get" and one[1].wait], what="a held call")
+        wait_for(lambda: [call for call in judicator.asked if call[0] == "get" and call[1].wait], what="a held call")
 
     release = threading.Event()
     release.set()
@@ -217,10 +217,10 @@ def test_waiting_calls_do_not_hold_up_the_end(settings, judicator):
 
 
 def test_a_port_in_use_is_refused_in_one_sentence(settings, work):
-    with socket.socket() as taken:
+    with socket.socket() as listener:
         host, _, port = settings.listen.partition(":")
-        taken.bind((host, int(port)))
-        taken.listen()
+        listener.bind((host, int(port)))
+        listener.listen()
         with pytest.raises(RefusedError, match=f"address {settings.listen} cannot be used: Address already in use"):
             daemon.check_port(settings.listen, wait=0.3)
         path = write_config(settings, work / "gateway.yml")
@@ -233,11 +233,11 @@ def test_a_port_in_use_is_refused_in_one_sentence(settings, work):
 
 
 def test_a_port_that_becomes_free_is_waited_for(settings):
-    taken = socket.socket()
+    listener = socket.socket()
     host, _, port = settings.listen.partition(":")
-    taken.bind((host, int(port)))
-    taken.listen()
-    timer = threading.Timer(0.5, taken.close)
+    listener.bind((host, int(port)))
+    listener.listen()
+    timer = threading.Timer(0.5, listener.close)
     timer.start()
     daemon.check_port(settings.listen)
     timer.join()
@@ -267,8 +267,8 @@ def test_a_uwsgi_that_hangs_is_killed(settings, caplog):
 
     def freeze():
         wait_for(lambda: alive(f"http://{settings.listen}"))
-        mine = children_of(os.getpid())
-        for pid in [*mine, *(child for one in mine for child in children_of(one))]:
+        children = children_of(os.getpid())
+        for pid in [*children, *(child for child_pid in children for child in children_of(child_pid))]:
             if b"uwsgi" in Path(f"/proc/{pid}/cmdline").read_bytes():
                 os.kill(pid, signal.SIGSTOP)
 
@@ -286,7 +286,7 @@ def test_kill_dash_nine_of_the_daemon_leaves_no_server_and_a_new_one_can_start(s
     try:
         wait_for(lambda: alive(f"http://{settings.listen}"))
         masters = children_of(first.pid)
-        workers = [pid for one in masters for pid in children_of(one)]
+        workers = [pid for master in masters for pid in children_of(master)]
         assert masters and workers
     finally:
         first.kill()
@@ -298,9 +298,9 @@ def test_kill_dash_nine_of_the_daemon_leaves_no_server_and_a_new_one_can_start(s
 
 def test_a_second_gateway_on_the_same_port_does_not_harm_the_first(settings, work, judicator):
     with running_gateway(settings, work) as base:
-        other = settings.model_copy(update={"name": "second"})
+        second_settings = settings.model_copy(update={"name": "second"})
         with pytest.raises(RefusedError):
-            daemon.check_port(other.listen, wait=0.1)
+            daemon.check_port(second_settings.listen, wait=0.1)
         assert alive(base)
 
 

@@ -126,45 +126,45 @@ UNMARKED = {"admission", "login", "login_with", "login_back", "logout", "api.end
 
 @pytest.fixture(scope="module")
 def judicator(tmp_path_factory, etcd_endpoint):
-    with Prepared(tmp_path_factory.mktemp("judicator"), etcd_endpoint).serving() as one:
-        yield one
+    with Prepared(tmp_path_factory.mktemp("judicator"), etcd_endpoint).serving() as judicator:
+        yield judicator
 
 
 @pytest.fixture(scope="module")
 def app(judicator, tmp_path_factory):
     tls = judicator.tls("gateway-1", "gateway")
-    with serving_app(make_config(tmp_path_factory.mktemp("gw"), judicator.etcd_config, tls)) as made:
-        yield made
+    with serving_app(make_config(tmp_path_factory.mktemp("gw"), judicator.etcd_config, tls)) as app:
+        yield app
 
 
-def marked_task(marks: Marks, ref: m.ProblemRef, *, known: bool) -> m.Task:
+def marked_task(marks: Marks, ref: m.ProblemRef, *, exists: bool) -> m.Task:
     """A task of ada with marks wherever she must see nothing: of the sample only when it is `known` to be one."""
-    open_marks = Marks(marks.draw, PUBLIC, count=1000) if known else marks
+    open_marks = Marks(marks.draw, PUBLIC, count=1000) if exists else marks
     tests = [
         open_marks.message(m.TestResult, name="sample/1", message=marks.message(m.TestResult).message),
         marks.message(m.TestResult, name="secret/1"),
         marks.message(m.TestResult, name="secret/2"),
     ]
-    verdict = marks.draw(st.sampled_from([one for one in m.Verdict if one is not m.Verdict.CE]))
+    verdict = marks.draw(st.sampled_from([verdict_ for verdict_ in m.Verdict if verdict_ is not m.Verdict.CE]))
     result = marks.message(m.Result, tests=tests)
     past = [marks.message(m.PastVerdict, problem=ref)]
-    done = marks.draw(st.booleans())
-    status = m.Status.RUN_FAILED if done else m.Status.RUNNING
-    return marks.message(m.Task, problem=ref, result=result, past=past, verdict=verdict, done=done, status=status)
+    ended = marks.draw(st.booleans())
+    status = m.Status.RUN_FAILED if ended else m.Status.RUNNING
+    return marks.message(m.Task, problem=ref, result=result, past=past, verdict=verdict, done=ended, status=status)
 
 
-def prepare(judicator: Prepared, marks: Marks, *, known: bool) -> None:
+def prepare(judicator: Prepared, marks: Marks, *, exists: bool) -> None:
     """Answers full of marks for all that a user's routes ask the judicators."""
-    shown, secret = judicator.put(b"1\n"), judicator.put(marks.text("the data of a test").encode())
-    tests = [ProblemTest(name="sample/1", input=shown, answer=shown, sample=True)]
+    output, secret = judicator.put(b"1\n"), judicator.put(marks.text("the data of a test").encode())
+    tests = [ProblemTest(name="sample/1", input=output, answer=output, sample=True)]
     tests += [ProblemTest(name=name, input=secret, answer=secret) for name in ("secret/1", "secret/2")]
     statement = Statement(language="en", main="problem.en.md", files={"problem.en.md": judicator.put(b"# Hello\n")})
     manifest = ProblemManifest(
         name="hello", tests=tests, statements=[statement], limit_origin=marks.message(LimitOrigin)
     )
     stored = judicator.put(manifest.model_dump_json().encode())
-    ref = m.ProblemRef(name="hello", hash=stored if known else "f" * 64)
-    task = marked_task(marks, ref, known=known)
+    ref = m.ProblemRef(name="hello", hash=stored if exists else "f" * 64)
+    task = marked_task(marks, ref, exists=exists)
     executors = ExecutorsReply(executors=[marks.message(ExecutorState)])
     problem = ProblemInfo(name="hello", title="Hello", hash=ref.hash, tests=3, limits=m.Limits())
     judicator.answers |= {
@@ -191,11 +191,11 @@ def prepare(judicator: Prepared, marks: Marks, *, known: bool) -> None:
 
 def calls(app: Any) -> list[tuple[str, str, str]]:
     """(method, path, endpoint) of every rule of the app."""
-    found = []
+    rules = []
     for rule in app.url_map.iter_rules():
         if rule.endpoint not in UNMARKED:
             name = "hello" if "/problems/" in rule.rule else "executor-1"
-            given = {
+            values = {
                 "id": ID,
                 "task_id": ID,
                 "name": name,
@@ -205,16 +205,16 @@ def calls(app: Any) -> list[tuple[str, str, str]]:
                 "code": "field",
                 "token": ID if "/judge0" in rule.rule else "0" * 16,
             }
-            unknown = rule.arguments - set(given)
+            unknown = rule.arguments - set(values)
             assert not unknown, f"say in this test what {unknown} of {rule.rule} may be"
-            path = re.sub(r"<(\w+)>", lambda part, given=given: given[part[1]], rule.rule)
+            path = re.sub(r"<(\w+)>", lambda part, values=values: values[part[1]], rule.rule)
             if rule.endpoint.startswith("api.rejudg"):
                 path = path.replace(ID, "1")
-            found += [(method, path, rule.endpoint) for method in sorted(rule.methods - {"OPTIONS"})]
-    return found
+            rules += [(method, path, rule.endpoint) for method in sorted(rule.methods - {"OPTIONS"})]
+    return rules
 
 
-def answers(app: Any, person: Person, browser: Browser, *, known: bool) -> Any:
+def answers(app: Any, person: Person, browser: Browser, *, exists: bool) -> Any:
     """Every route's answer, with its name."""
     admins = {f"api.{route.name}" for route in ROUTES if route.role in {"judge", "admin"}}
     csrf = browser.csrf("/submit")
@@ -233,8 +233,8 @@ def answers(app: Any, person: Person, browser: Browser, *, known: bool) -> Any:
         else:
             form = {"csrf": csrf, **FORMS.get(endpoint, {})}
             answer = browser.client.open(path, method=method, data=form)
-        others = OTHER_STATUS if known else OTHER_STATUS | UNKNOWN_STATUS
-        expected = answer.status_code < 400 or others.get(endpoint) == answer.status_code
+        allowed = OTHER_STATUS if exists else OTHER_STATUS | UNKNOWN_STATUS
+        expected = answer.status_code < 400 or allowed.get(endpoint) == answer.status_code
         only_admins = answer.status_code == 403 and (endpoint in admins or not endpoint.startswith("api."))
         assert expected or only_admins, f"{method} {path}: {answer.text}; prepare what it needs in this test"
         yield f"{method} {path}", answer
@@ -242,23 +242,23 @@ def answers(app: Any, person: Person, browser: Browser, *, known: bool) -> Any:
 
 def leaks(marks: Marks, text: str) -> dict[str, str]:
     """The marks in an answer, also times and sizes as the pages write them."""
-    found = marks.found(text)
+    leaks = marks.found(text)
     rounded = {views.seconds(disclosure.seconds(float(mark))) for mark in marks.words if mark.startswith("0.")}
     for mark, place in marks.words.items():
-        shown = views.seconds(float(mark)) if mark.startswith("0.") else ""
-        if shown and shown not in rounded and re.search(rf"(?<![\d.]){re.escape(shown)}", text):
-            found[shown] = place
-    return found
+        seconds = views.seconds(float(mark)) if mark.startswith("0.") else ""
+        if seconds and seconds not in rounded and re.search(rf"(?<![\d.]){re.escape(seconds)}", text):
+            leaks[seconds] = place
+    return leaks
 
 
 @given(st.data(), st.booleans())
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
-def test_no_route_shows_a_user_what_is_marked(app, judicator, caplog, data, known):
+def test_no_route_shows_a_user_what_is_marked(app, judicator, caplog, data, exists):
     caplog.set_level(logging.DEBUG, logger="judge")
     caplog.clear()
     marks = Marks(data.draw, PUBLIC)
-    prepare(judicator, marks, known=known)
-    for name, answer in answers(app, Person(app.test_client(), USER), Browser(app.test_client(), USER), known=known):
+    prepare(judicator, marks, exists=exists)
+    for name, answer in answers(app, Person(app.test_client(), USER), Browser(app.test_client(), USER), exists=exists):
         text = answer.text + "\n".join(f"{key}: {value}" for key, value in answer.headers.items())
         assert not leaks(marks, text), name
         assert '"rejudging":4711' not in text and "rejudging 4711" not in text.lower(), name
@@ -270,9 +270,9 @@ def test_no_route_shows_a_user_what_is_marked(app, judicator, caplog, data, know
 def test_admins_see_what_is_marked(app, judicator, data):
     """So the marks are where they can be found."""
     marks = Marks(data.draw, PUBLIC)
-    prepare(judicator, marks, known=True)
-    whole = Person(app.test_client(), ADMIN)("GET", f"/submissions/{ID}").text
-    places = set(marks.found(whole).values())
+    prepare(judicator, marks, exists=True)
+    of_admin = Person(app.test_client(), ADMIN)("GET", f"/submissions/{ID}").text
+    places = set(marks.found(of_admin).values())
     assert places >= {f"TestResult.{name}" for name in ("reason", "message", "output", "error", "output_bytes", "cpu")}
     assert places >= {"Result.reason", "PastVerdict.reason", "Attempt.reason", "Task.progress"}
     page = Browser(app.test_client(), ADMIN).get(f"/submissions/{ID}").text
@@ -291,20 +291,20 @@ HIDDEN = [
 ]
 
 
-@pytest.mark.parametrize(("model", "name"), HIDDEN, ids=lambda one: getattr(one, "__name__", one))
+@pytest.mark.parametrize(("model", "name"), HIDDEN, ids=lambda value: getattr(value, "__name__", value))
 def test_each_hide_that_is_taken_away_is_noticed(app, judicator, monkeypatch, model, name):
     listed = disclosure._listed
 
-    def careless(message: Any, /, **made: Any) -> Any:
-        return listed(message, **made | ({name: getattr(message, name)} if type(message) is model else {}))
+    def careless(message: Any, /, **fields: Any) -> Any:
+        return listed(message, **fields | ({name: getattr(message, name)} if type(message) is model else {}))
 
     monkeypatch.setattr(disclosure, "_listed", careless)
 
     @given(st.data())
     @settings(max_examples=1, deadline=None, suppress_health_check=list(HealthCheck))
-    def found(data: st.DataObject) -> None:
+    def search(data: st.DataObject) -> None:
         marks = Marks(data.draw, PUBLIC)
-        prepare(judicator, marks, known=True)
+        prepare(judicator, marks, exists=True)
         person = Person(app.test_client(), USER)
         text = "".join(
             person("GET", path).text
@@ -319,4 +319,4 @@ def test_each_hide_that_is_taken_away_is_noticed(app, judicator, monkeypatch, mo
         )
         assert leaks(marks, text)
 
-    found()
+    search()

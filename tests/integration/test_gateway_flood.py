@@ -21,12 +21,12 @@ class _Slow:
 
     def __init__(self) -> None:
         self.now: dict[str, int] = {}
-        self.most: dict[str, int] = {}
+        self.highest: dict[str, int] = {}
 
     async def add(self, submission: m.Submission) -> m.AddReply:
         user = submission.user
         self.now[user] = self.now.get(user, 0) + 1
-        self.most[user] = max(self.most.get(user, 0), self.now[user])
+        self.highest[user] = max(self.highest.get(user, 0), self.now[user])
         await asyncio.sleep(0.3)
         self.now[user] -= 1
         return m.AddReply(task=make_task(submission=submission), created=True)
@@ -48,15 +48,15 @@ def test_a_flood_has_an_eighth_of_the_threads_and_the_rest_is_for_others(etcd_en
         settings = make_config(tmp_path / "gw", prepared.etcd_config, tls, threads=THREADS)
         with running_gateway(settings, tmp_path / "gw") as url, concurrent.futures.ThreadPoolExecutor(FLOOD) as pool:
             flood = [pool.submit(hand_in, url, USER) for _ in range(FLOOD)]
-            wait_for(lambda: slow.most.get("ada", 0) >= THREADS // 8, what="a flood that has all its turns")
+            wait_for(lambda: slow.highest.get("ada", 0) >= THREADS // 8, what="a flood that has all its turns")
             status = hand_in(url, OTHER)
-            assert not all(one.done() for one in flood), "the flood is still on"
+            assert not all(poll.done() for poll in flood), "the flood is still on"
             headers = {"Authorization": f"Bearer {USER}"}
-            mine = httpx.get(f"{url}/api/v1/submissions/none", headers=headers, trust_env=False)
-            assert not all(one.done() for one in flood), "what the same user reads does not wait for it"
-            assert (status, mine.status_code) == (201, 404)
-            assert {one.result() for one in flood} == {201}
-    assert slow.most["ada"] == THREADS // 8, "of one user so many at once"
+            reading = httpx.get(f"{url}/api/v1/submissions/none", headers=headers, trust_env=False)
+            assert not all(poll.done() for poll in flood), "what the same user reads does not wait for it"
+            assert (status, reading.status_code) == (201, 404)
+            assert {poll.result() for poll in flood} == {201}
+    assert slow.highest["ada"] == THREADS // 8, "of one user so many at once"
 
 
 def look(url: str, token: str, query: str) -> int:
@@ -67,11 +67,11 @@ def look(url: str, token: str, query: str) -> int:
 
 def test_a_flood_of_looks_has_an_eighth_as_well(etcd_endpoint: str, tmp_path: Path) -> None:
     """They take CPU time, which the threads of a process share: half of these at once left others a thirtieth."""
-    now, most = 0, 0
+    now, highest = 0, 0
 
     async def search(_: m.SearchRequest) -> m.SearchReply:
-        nonlocal now, most
-        now, most = now + 1, max(most, now + 1)
+        nonlocal now, highest
+        now, highest = now + 1, max(highest, now + 1)
         await asyncio.sleep(0.3)
         now -= 1
         return m.SearchReply(tasks=[])
@@ -83,9 +83,9 @@ def test_a_flood_of_looks_has_an_eighth_as_well(etcd_endpoint: str, tmp_path: Pa
         settings = make_config(tmp_path / "gw", prepared.etcd_config, tls, threads=THREADS)
         with running_gateway(settings, tmp_path / "gw") as url, concurrent.futures.ThreadPoolExecutor(FLOOD) as pool:
             flood = [pool.submit(look, url, USER, f"?limit={number + 1}") for number in range(FLOOD)]
-            wait_for(lambda: most >= THREADS // 8, what="a flood that has all its turns")
+            wait_for(lambda: highest >= THREADS // 8, what="a flood that has all its turns")
             assert look(url, OTHER, "/none") == 404
             assert look(url, USER, f"/{'0' * 24}?wait=1") == 404, "what may be held does not wait for it"
-            assert not all(one.done() for one in flood), "the flood is still on"
-            assert {one.result() for one in flood} == {200}
-    assert most == THREADS // 8
+            assert not all(poll.done() for poll in flood), "the flood is still on"
+            assert {poll.result() for poll in flood} == {200}
+    assert highest == THREADS // 8

@@ -27,13 +27,13 @@ ACCOUNT = "judge_" + "a" * 43
 
 
 @pytest.fixture
-def asked(etcd_endpoint: str, tmp_path: Path) -> Any:
+def gateway(etcd_endpoint: str, tmp_path: Path) -> Any:
     """A gateway whose cluster counts what it is asked about people, and what it says of whom."""
     with Prepared(tmp_path / "world", etcd_endpoint).serving() as prepared:
         settings = make_config(
             tmp_path / "gw", prepared.etcd_config, prepared.tls("gateway-1", "gateway"), rpc_timeout=TIMEOUT
         )
-        rows = [{"user": one, "role": "user", "sha256": token_digest(f"token-{one}")} for one in PEOPLE]
+        rows = [{"user": name, "role": "user", "sha256": token_digest(f"token-{name}")} for name in PEOPLE]
         settings.tokens.write_text(yaml.safe_dump({"tokens": rows}))
         with serving_app(settings) as app:
             yield _Asked(prepared, app)
@@ -43,7 +43,7 @@ class _Asked:
     def __init__(self, prepared: Prepared, app: Any) -> None:
         self.prepared, self.app = prepared, app
         self.count: Counter[str] = Counter()
-        self.most = 0
+        self.largest = 0
         self.out: set[str] = set()
         self.away = False
         prepared.answers |= {
@@ -51,16 +51,16 @@ class _Asked:
             "token_used": lambda _: Empty(),
         }
 
-    def _credentials(self, asked: Credentials) -> CredentialStates:
+    def _credentials(self, request: Credentials) -> CredentialStates:
         self.count["credentials"] += 1
-        self.most = max(self.most, len(asked.names))
+        self.largest = max(self.largest, len(request.names))
         if self.away:
             raise UnavailableError("away")
         time.sleep(0.02)
         account = CredentialState(user="acc", person=Owner(user="acc", role="user", scopes=["read"], token="0" * 16))
         return CredentialStates(
-            tokens=[CredentialState() if "acc" in self.out else account for _ in asked.tokens],
-            names=[CredentialState(user="" if name in self.out else name) for name in asked.names],
+            tokens=[CredentialState() if "acc" in self.out else account for _ in request.tokens],
+            names=[CredentialState(user="" if name in self.out else name) for name in request.names],
         )
 
     def status(self, token: str) -> int:
@@ -68,70 +68,70 @@ class _Asked:
         return Person(self.app.test_client(), token)("GET", "/submissions/none").status_code
 
 
-def _all_come(asked: _Asked, seconds: float) -> Counter[int]:
+def _all_come(gateway: _Asked, seconds: float) -> Counter[int]:
     """What people are answered who come all the time, each by themselves."""
-    found: Counter[int] = Counter()
+    statuses: Counter[int] = Counter()
     end = time.monotonic() + seconds
 
-    def come(who: str) -> None:
+    def come(name: str) -> None:
         while time.monotonic() < end:
-            found[asked.status(f"token-{who}")] += 1
+            statuses[gateway.status(f"token-{name}")] += 1
             time.sleep(0.01)
 
-    threads = [threading.Thread(target=come, args=(one,)) for one in PEOPLE]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
-    return found
+    threads = [threading.Thread(target=come, args=(name,)) for name in PEOPLE]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return statuses
 
 
-def test_many_who_come_often_are_asked_about_by_one_call(asked: _Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_who_come_often_are_asked_about_by_one_call(gateway: _Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(identity, "LIFETIME", 0.5)
-    found = _all_come(asked, 3.0)
-    assert set(found) == {404}
+    result = _all_come(gateway, 3.0)
+    assert set(result) == {404}
     # Half of their time is a quarter of a second; at the beginning not all have come by the first question.
-    assert asked.count["credentials"] <= 3.0 / 0.25 + 5, asked.count
-    assert asked.most == len(PEOPLE)
+    assert gateway.count["credentials"] <= 3.0 / 0.25 + 5, gateway.count
+    assert gateway.largest == len(PEOPLE)
 
 
-def test_people_who_come_for_the_first_time_at_once_are_asked_about_together(asked: _Asked) -> None:
-    _all_come(asked, 0.3)
-    assert asked.count["credentials"] <= 5, "the first alone, and those who came during that by the next question"
+def test_people_who_come_for_the_first_time_at_once_are_asked_about_together(gateway: _Asked) -> None:
+    _all_come(gateway, 0.3)
+    assert gateway.count["credentials"] <= 5, "the first alone, and those who came during that by the next question"
 
 
-def test_who_is_out_is_out_in_time_and_the_others_are_not(asked: _Asked) -> None:
-    _all_come(asked, 0.3)
-    asked.out.add("u3")
-    found: Counter[str] = Counter()
+def test_who_is_out_is_out_in_time_and_the_others_are_not(gateway: _Asked) -> None:
+    _all_come(gateway, 0.3)
+    gateway.out.add("u3")
+    allowed: Counter[str] = Counter()
 
-    def gone() -> bool:
-        found.update(one for one in PEOPLE if one != "u3" and asked.status(f"token-{one}") != 404)
-        return asked.status("token-u3") == 401
+    def shut_out() -> bool:
+        allowed.update(name for name in PEOPLE if name != "u3" and gateway.status(f"token-{name}") != 404)
+        return gateway.status("token-u3") == 401
 
-    wait_for(gone, timeout=identity.LIFETIME + 1, what="the end of u3")
-    assert not found
-    asked.out.clear()
-    assert asked.status("token-u3") == 404, "at once"
+    wait_for(shut_out, timeout=identity.LIFETIME + 1, what="the end of u3")
+    assert not allowed
+    gateway.out.clear()
+    assert gateway.status("token-u3") == 404, "at once"
 
 
-def test_an_accounts_token_goes_on_and_ends(asked: _Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_accounts_token_goes_on_and_ends(gateway: _Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(identity, "LIFETIME", 0.2)
 
     def renewed() -> bool:
-        assert asked.status(ACCOUNT) == 404
-        return asked.count["credentials"] >= 3
+        assert gateway.status(ACCOUNT) == 404
+        return gateway.count["credentials"] >= 3
 
     wait_for(renewed, what="another look at the account")
-    asked.out.add("acc")
-    wait_for(lambda: asked.status(ACCOUNT) == 401, timeout=9, what="the end of the token")
+    gateway.out.add("acc")
+    wait_for(lambda: gateway.status(ACCOUNT) == 401, timeout=9, what="the end of the token")
 
 
-def test_while_nobody_can_say_those_who_wait_do_so_once(asked: _Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_while_nobody_can_say_those_who_wait_do_so_once(gateway: _Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     """A call that fails is not made again by each of those who waited for it."""
-    _all_come(asked, 0.3)
+    _all_come(gateway, 0.3)
     monkeypatch.setattr(identity, "LIFETIME", 0.0)
-    asked.away = True
+    gateway.away = True
     began = time.monotonic()
-    assert set(_all_come(asked, 0.5)) == {404}
+    assert set(_all_come(gateway, 0.5)) == {404}
     assert time.monotonic() - began < 4 * TIMEOUT, "twenty people waited for a call or two"

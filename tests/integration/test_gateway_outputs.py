@@ -21,15 +21,15 @@ MOST = 4 * MIB
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory, etcd_endpoint, mongod_address):
-    with patient_world(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as one:
-        yield one
+    with patient_world(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as world:
+        yield world
 
 
 @pytest.fixture(scope="module")
 def app(world, tmp_path_factory):
     settings = make_config(tmp_path_factory.mktemp("gw"), world.etcd_config, world.tls("gateway-1", "gateway"))
-    with serving_app(settings) as made:
-        yield made
+    with serving_app(settings) as app:
+        yield app
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,9 @@ def text(size):
 
 def form(fields, *files):
     """The form as a client sends it."""
-    request = httpx.Request("POST", "http://x", data=fields, files=[("file", one) for one in files] or {"x": ("", b"")})
+    request = httpx.Request(
+        "POST", "http://x", data=fields, files=[("file", part) for part in files] or {"x": ("", b"")}
+    )
     return {"data": request.read(), "content_type": request.headers["Content-Type"]}
 
 
@@ -92,15 +94,15 @@ def test_outputs_come_in_up_to_their_bound(ada, problem, way):
         if status == 413:
             assert re.search(r"4194304|at most 4 MiB", answer.json["error"]), answer.json
     task = ada("GET", "/submissions?limit=1").json["tasks"][0]
-    kept = ada("GET", f"/submissions/{task['id']}/source", query_string={"file": "1.out"}).data
-    assert kept == text(MOST - 9 if way == "two" else MOST).encode()
+    stored = ada("GET", f"/submissions/{task['id']}/source", query_string={"file": "1.out"}).data
+    assert stored == text(MOST - 9 if way == "two" else MOST).encode()
 
 
 def test_all_ways_are_one_submission(ada, problem):
     ids = set()
-    for way, made in WAYS.items():
+    for way, form_of in WAYS.items():
         if way != "two":
-            answer = ada("POST", "/submissions", headers={"Idempotency-Key": "same"}, **made(200_000))
+            answer = ada("POST", "/submissions", headers={"Idempotency-Key": "same"}, **form_of(200_000))
             assert answer.status_code in {200, 201}, (way, answer.text[:500])
             ids.add(answer.json["id"])
     assert len(ids) == 1
@@ -130,7 +132,7 @@ def test_an_import_is_shown_at_once(ada, client, admin):
     for number in range(3):
         name = f"new{number}"
         imported(client, name, ProblemType.PASS_FAIL)
-        assert name in [one["name"] for one in ada("GET", "/problems").json["problems"]]
+        assert name in [problem["name"] for problem in ada("GET", "/problems").json["problems"]]
         assert ada("GET", f"/problems/{name}").status_code == 200
         assert admin("DELETE", f"/problems/{name}").status_code == 200
         assert name not in json.dumps(ada("GET", "/problems").json)
@@ -143,8 +145,8 @@ def test_outputs_for_no_test_are_refused_with_the_names_of_the_tests(ada, proble
         form(TABLE, ("x.zip", packed(**{name: "7\n"}))),
         {"query_string": TABLE, "data": packed(**{name: "7\n"}), "content_type": "application/zip"},
     ]
-    for made in ways:
-        answer = ada("POST", "/submissions", **made)
+    for form_of in ways:
+        answer = ada("POST", "/submissions", **form_of)
         assert answer.status_code == 400, answer.text[:500]
         assert f"'{name}'" in answer.json["error"] and "1.out, 2.out" in answer.json["error"], answer.json
 
@@ -156,8 +158,8 @@ def test_a_folder_around_all_outputs_is_entered(ada, problem, name):
         {"json": {**TABLE, "files": [{"name": name, "text": "7\n"}]}},
         form(TABLE, ("x.zip", packed(**{name: "7\n", **mac}))),
     ]
-    for made in ways:
-        answer = ada("POST", "/submissions", **made)
+    for form_of in ways:
+        answer = ada("POST", "/submissions", **form_of)
         assert answer.status_code == 201, answer.text[:500]
 
 

@@ -72,8 +72,8 @@ NASTY = "</pre><script>alert('x')</script>&"
 
 @pytest.fixture(scope="module")
 def judicator(tmp_path_factory, etcd_endpoint):
-    with Prepared(tmp_path_factory.mktemp("judicator"), etcd_endpoint).serving() as one:
-        yield one
+    with Prepared(tmp_path_factory.mktemp("judicator"), etcd_endpoint).serving() as request:
+        yield request
 
 
 @pytest.fixture(scope="module")
@@ -85,8 +85,8 @@ def settings(judicator, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def app(settings):
-    with serving_app(settings) as made:
-        yield made
+    with serving_app(settings) as app:
+        yield app
 
 
 @pytest.fixture
@@ -99,9 +99,9 @@ def prepared(judicator):
         "problems": ProblemsReply(
             problems=[ProblemInfo(name="hello", title="Hello, you!", hash="a" * 64, tests=3, limits=m.Limits())]
         ),
-        "figures": lambda one: series(MINUTES, one.span, clock.wall()),
+        "figures": lambda request: series(MINUTES, request.span, clock.wall()),
         "executor_history": HistoryReply(executor="e1", starts=STARTS),
-        "add": lambda one: m.AddReply(task=make_task(submission=one), created=True),
+        "add": lambda request: m.AddReply(task=make_task(submission=request), created=True),
         "usage": UsageReply(allowance=Allowance(), waiting=0, running=0),
     }
     judicator.tasks(make_task())
@@ -278,7 +278,7 @@ def test_overview_of_a_new_cluster(admin, prepared):
 def test_what_one_takes_and_may_take(ada, prepared):
     allowance = Allowance(own_tests=False, repeats=None, waiting=7, stored_bytes=3 * 1024**2)
     used = UsageReply(allowance=allowance, waiting=2, running=1, stored_bytes=1024**2)
-    prepared.answers["usage"] = lambda one: used if (one.user, one.role) == ("ada", "user") else None
+    prepared.answers["usage"] = lambda request: used if (request.user, request.role) == ("ada", "user") else None
     page = text_of(ada.get("/me"))
     for words in (
         "Role user",
@@ -318,7 +318,7 @@ def test_contestants_get_no_page_about_machines(ada, admin, prepared, page):
 def test_the_home_page_marks_what_one_has_solved_and_tried(ada, prepared):
     infos = [ProblemInfo(name=name, title="", hash="a" * 64, tests=3, limits=m.Limits()) for name in "abc"]
     prepared.answers["problems"] = ProblemsReply(problems=infos)
-    prepared.answers["marks"] = lambda one: MarksReply(solved=["a"], tried=["b"]) if one.user == "ada" else None
+    prepared.answers["marks"] = lambda request: MarksReply(solved=["a"], tried=["b"]) if request.user == "ada" else None
     page = text_of(ada.get("/"))
     assert re.search(r"a Solved .* b Tried .* c not tried ", page), page
     prepared.answers["marks"] = failing(UnavailableError("away"))
@@ -366,7 +366,7 @@ def test_executors_and_judicators(admin, prepared):
 
 
 def test_drain_and_resume(admin, ada, prepared):
-    prepared.answers["drain"] = lambda one: executor_state(one.executor, drain=one.drain)
+    prepared.answers["drain"] = lambda request: executor_state(request.executor, drain=request.drain)
     answer = admin.post("/executors", "/executors/executor-1/drain", reason="new disk")
     assert answer.status_code == 303
     assert ("drain", DrainRequest(executor="executor-1", drain=True, reason="new disk")) in prepared.asked
@@ -388,7 +388,7 @@ def test_problems(ada, prepared):
 
 
 def test_search(admin, prepared):
-    prepared.answers["search"] = lambda one: m.SearchReply(tasks=[make_task()], next=ID)
+    prepared.answers["search"] = lambda request: m.SearchReply(tasks=[make_task()], next=ID)
     page = admin.get("/submissions?verdict=WA&language=klingon&problem=hello&user=")
     assert prepared.asked[-2][1] == m.SearchRequest(verdict="WA", language="klingon", problem="hello", limit=25)
     assert '<option value="WA" selected>' in page.text and '<option value="klingon" selected>' in page.text
@@ -512,8 +512,8 @@ def test_what_does_not_show_is_shown_on_every_page_and_typed_text_comes_back_as_
         )
     )  # fmt: skip
     for page in (f"/submissions/{ID}", "/submissions", "/"):
-        shown = ada.get(page).text
-        assert not set(shown) & set("\u202e\u2066\u200b\ufe0f\x1b\r"), page
+        text = ada.get(page).text
+        assert not set(text) & set("\u202e\u2066\u200b\ufe0f\x1b\r"), page
     assert ada.get(f"/submissions/{ID}").text.count("a⟨U+202E⟩b⟨U+2066⟩c⟨U+200B⟩d⟨U+FE0F⟩⟨U+001B⟩[31m") >= 12
     answer = ada.client.post("/submit", data={"csrf": "old", "language": "c", "source": f"{odd}<", "stdin": odd})
     assert f"{odd}&lt;</textarea>" in answer.text and f"{odd}</textarea>" in answer.text
@@ -564,9 +564,9 @@ def test_submit(ada, prepared):
     assert '<option value="hello" selected>' in page and '<option value="cpp" selected ' in page
     answer = ada.post("/submit", "/submit", language="cpp", problem="hello", source="int main() {}\r\n", key="k" * 20)
     assert (answer.status_code, answer.headers["Location"]) == (303, f"/submissions/{ID}")
-    name, asked = prepared.asked[-1]
-    assert len(asked.trace) == 32
-    assert (name, asked.model_copy(update={"trace": ""})) == (
+    name, request = prepared.asked[-1]
+    assert len(request.trace) == 32
+    assert (name, request.model_copy(update={"trace": ""})) == (
         "add",
         m.Submission(user="ada", language="cpp", problem="hello", source="int main() {}\n", idempotency_key="k" * 20),
     )
@@ -574,8 +574,8 @@ def test_submit(ada, prepared):
 
 def test_submit_a_file(ada, prepared):
     ada.post("/submit", "/submit", language="", source="", file=(io.BytesIO(b"print(1)\n"), "a.py"), stdin="1\r\n")
-    sent = prepared.asked[-1][1]
-    assert (sent.language, sent.source, sent.filename, sent.stdin) == ("python3", "print(1)\n", "a.py", "1\n")
+    sent_ = prepared.asked[-1][1]
+    assert (sent_.language, sent_.source, sent_.filename, sent_.stdin) == ("python3", "print(1)\n", "a.py", "1\n")
 
 
 @pytest.mark.parametrize(
@@ -596,7 +596,7 @@ def test_files_that_are_no_source_come_back_with_all_that_was_typed(ada, prepare
     assert text in html.unescape(place[: place.index('type="file"')]), "the message stands beside the field"
     for value in ('value="java" selected', 'value="hello" selected', "7 8</textarea>", 'value="1.5"', 'value="64"'):
         assert value in answer.text
-    assert not [one for one in prepared.asked if one[0] == "add"]
+    assert not [request for request in prepared.asked if request[0] == "add"]
 
 
 def test_an_upload_beyond_all_limits_is_refused_in_words(ada):
@@ -619,7 +619,7 @@ def test_a_page_that_was_open_for_too_long_loses_nothing(ada, prepared):
     answer = ada.client.post("/submit", data={"csrf": "old", "language": "c", "source": "int x;"})
     assert answer.status_code == 400
     assert "open for too long" in answer.text and "int x;</textarea>" in answer.text
-    assert not [one for one in prepared.asked if one[0] == "add"]
+    assert not [request for request in prepared.asked if request[0] == "add"]
 
 
 def test_a_cluster_that_is_away_loses_nothing_that_was_typed(ada, prepared):
@@ -644,7 +644,7 @@ def test_who_cannot_be_told_apart_sees_nothing_and_loses_nothing_that_was_typed(
     answer = ada.client.post("/submit", data={"csrf": csrf, "language": "c", "source": "int x;"})
     assert answer.status_code in {503, 504}
     assert "int x;</textarea>" in answer.text and "submit again" in answer.text
-    assert not [one for one in prepared.asked if one[0] == "add"]
+    assert not [request for request in prepared.asked if request[0] == "add"]
     del prepared.answers["credentials"]
     assert ada.get("/submissions").status_code == 200, "the session itself is as it was"
 
@@ -658,9 +658,9 @@ def test_a_logout_that_cannot_be_done_says_so(ada, prepared):
 def test_the_same_page_sent_again_with_another_text_is_another_submission(ada, prepared):
     keys = []
 
-    def add(one):
-        keys.append(one.idempotency_key)
-        if one.idempotency_key == "k" * 20:
+    def add(request):
+        keys.append(request.idempotency_key)
+        if request.idempotency_key == "k" * 20:
             raise ConflictError("the key was used")
         return m.AddReply(task=make_task(), created=True)
 
@@ -683,7 +683,7 @@ def test_a_problems_page_gives_back_all_that_was_typed_with_what_is_wrong_beside
     page = ada.post("/problems/hello", "/problems/hello", file=(io.BytesIO(b"x"), "program.xyz"), language="")
     assert "The name 'program.xyz' does not tell it; choose one." in text_of(page)
     ada.post("/problems/hello", "/problems/hello", language="c", source="int x;", problem="another")
-    assert [(one.problem, one.source) for name, one in prepared.asked if name == "add"][-1] == ("hello", "int x;")
+    assert [(add_.problem, add_.source) for name, add_ in prepared.asked if name == "add"][-1] == ("hello", "int x;")
     csrf = ada.csrf("/problems/hello")
     prepared.answers.clear()
     answer = ada.client.post("/problems/hello", data={"csrf": csrf, "language": "c", "source": "int x;"})
@@ -711,12 +711,12 @@ def test_files_are_kept_when_a_submission_is_edited(ada, prepared):
     assert f'href="/problems/hello?from={ID}#submit"' in page.text and "Hello, you!" in page.text
     assert page.text.count('href="/problems/hello"') == 1, "the title leads to the problem"
     form = ada.get(f"/submit?from={ID}").text
-    assert all(f'name="keep" value="{one.name}" checked' in form for one in files)
+    assert all(f'name="keep" value="{request.name}" checked' in form for request in files)
     mended = (io.BytesIO(b"mended"), "main.c")
     typed = {"from": ID, "keep": ["main.c", "lib/a.h"], "language": "c", "entry": "main.c", "source": ""}
     ada.post(f"/submit?from={ID}", "/submit", **typed, file=mended)
-    sent = next(one for name, one in prepared.asked if name == "add")
-    assert {one.name: one.data for one in sent.files} == {"main.c": b"mended", "lib/a.h": b"lib/a.h"}
+    submission = next(request for name, request in prepared.asked if name == "add")
+    assert {request.name: request.data for request in submission.files} == {"main.c": b"mended", "lib/a.h": b"lib/a.h"}
     prepared.answers["get"] = failing(NotFoundError("gone"))
     assert ada.get(f"/submit?from={ID}").status_code == 404, "another's is not shown either"
 
@@ -734,6 +734,6 @@ def test_error_pages(app, ada, prepared, monkeypatch):
     assert "Please wait" in answer.text and '<noscript><meta http-equiv="refresh"' in answer.text
     cluster = app.extensions["judge"].cluster
     call = cluster.call
-    monkeypatch.setattr(cluster, "call", lambda name, *rest: 1 / 0 if name == "problems" else call(name, *rest))
+    monkeypatch.setattr(cluster, "call", lambda name, *args: 1 / 0 if name == "problems" else call(name, *args))
     answer = ada.get("/")
     assert answer.status_code == 500 and "Internal error" in answer.text and "ZeroDivision" not in answer.text

@@ -25,12 +25,12 @@ EVERYTHING = list(SCOPES)
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory, etcd_endpoint, mongod_address):
-    made = World(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address)
+    world = World(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address)
     judge = Allowance(stored_bytes=None, per_minute=3)
     allowances = Allowances(user=Allowance(slot_share=1.0, stored_bytes=None), judge=judge)
-    made.judicator(allowances=allowances, executor_expiry=3600.0, executor_forget=7200.0, task_expiry=3600.0)
-    yield made
-    made.close()
+    world.judicator(allowances=allowances, executor_expiry=3600.0, executor_forget=7200.0, task_expiry=3600.0)
+    yield world
+    world.close()
 
 
 @pytest.fixture
@@ -50,9 +50,9 @@ def add(root: Person, name: str, **fields: Any) -> Any:
 
 def token_of(root: Person, name: str, *scopes: str, **fields: Any) -> str:
     body = {"user": name, "scopes": list(scopes) or EVERYTHING, **fields}
-    made = check(root("POST", "/tokens", json=body), 201, "make_token")
-    assert of_account(made["token"])
-    return str(made["token"])
+    token = check(root("POST", "/tokens", json=body), 201, "make_token")
+    assert of_account(token["token"])
+    return str(token["token"])
 
 
 def log_in(app: Any, name: str, password: str = PASSWORD) -> Browser:
@@ -86,14 +86,14 @@ def test_a_role_may_what_it_is_for(app, root, role, judging, administering) -> N
 
 def test_a_token_does_no_more_than_its_scopes_whoever_has_it(app, root) -> None:
     add(root, "scoped", role="admin")
-    mine = Person(app.test_client(), USER)("POST", "/submissions", json=SOURCE).json["id"]
+    own = Person(app.test_client(), USER)("POST", "/submissions", json=SOURCE).json["id"]
     reader, submitter, judge = (
         Person(app.test_client(), token_of(root, "scoped", scope)) for scope in ("read", "submit", "judge")
     )
-    assert [one("GET", "/whoami").json["role"] for one in (reader, submitter, judge)] == ["user", "user", "judge"]
-    assert [one("POST", "/submissions", json=SOURCE).status_code for one in (reader, submitter)] == [403, 201]
-    assert [one("GET", f"/submissions/{mine}").status_code for one in (reader, submitter, judge)] == [404, 404, 200]
-    assert judge("POST", f"/submissions/{mine}/cancel").status_code == 403, "a judge looks, and cancels nothing"
+    assert [caller("GET", "/whoami").json["role"] for caller in (reader, submitter, judge)] == ["user", "user", "judge"]
+    assert [caller("POST", "/submissions", json=SOURCE).status_code for caller in (reader, submitter)] == [403, 201]
+    assert [user("GET", f"/submissions/{own}").status_code for user in (reader, submitter, judge)] == [404, 404, 200]
+    assert judge("POST", f"/submissions/{own}/cancel").status_code == 403, "a judge looks, and cancels nothing"
     assert allowed(reader, FOR_JUDGES) == allowed(judge, FOR_ADMINS) == {False}
     for person in (reader, submitter, judge):
         for method, path in (("GET", "/tokens"), ("POST", "/tokens"), ("PUT", "/password"), ("DELETE", "/sessions")):
@@ -117,14 +117,14 @@ def test_nobody_makes_a_token_that_may_more_than_they(app, root) -> None:
         assert answer.status_code == 403 and "is more than the token has" in answer.json["error"]
     assert person("POST", "/tokens", json={"scopes": ["read"], "user": "somebody"}).status_code == 403
     assert person("GET", "/tokens?user=root").status_code == 403
-    made = check(person("POST", "/tokens", json={"scopes": ["read"], "days": 1}), 201, "make_token")
+    token = check(person("POST", "/tokens", json={"scopes": ["read"], "days": 1}), 201, "make_token")
     listed = check(person("GET", "/tokens"), 200, "tokens")["tokens"]
-    assert made["id"] in [one["id"] for one in listed] and made["token"] not in str(listed)
-    other = add(root, "climbers-neighbour") and token_of(root, "climbers-neighbour")
-    foreign = Person(app.test_client(), other)
-    assert foreign("DELETE", f"/tokens/{made['id']}").status_code == 404, "as if it did not exist"
-    assert person("DELETE", f"/tokens/{made['id']}").status_code == 200
-    assert Person(app.test_client(), made["token"])("GET", "/whoami").status_code == 401
+    assert token["id"] in [token_info["id"] for token_info in listed] and token["token"] not in str(listed)
+    neighbour = add(root, "climbers-neighbour") and token_of(root, "climbers-neighbour")
+    foreign = Person(app.test_client(), neighbour)
+    assert foreign("DELETE", f"/tokens/{token['id']}").status_code == 404, "as if it did not exist"
+    assert person("DELETE", f"/tokens/{token['id']}").status_code == 200
+    assert Person(app.test_client(), token["token"])("GET", "/whoami").status_code == 401
 
 
 def test_nobody_makes_a_token_that_waits_for_a_role(app, root) -> None:
@@ -139,12 +139,12 @@ def test_what_is_made_with_a_token_is_over_with_it_by_the_api_and_the_pages(app,
     add(root, "leaked")
     stolen = token_of(root, "leaked", "read", "account", days=1)
     person, browser = Person(app.test_client(), stolen), Browser(app.test_client(), stolen)
-    made = check(person("POST", "/tokens", json={"scopes": ["read", "account"]}), 201, "make_token")
+    token = check(person("POST", "/tokens", json={"scopes": ["read", "account"]}), 201, "make_token")
     browser.post("/me", "/me/tokens", scopes="read")
-    again = Person(app.test_client(), made["token"])
+    again = Person(app.test_client(), token["token"])
     check(again("POST", "/tokens", json={"scopes": ["read"], "days": 3000}), 201, "make_token")
     listed = root("GET", "/tokens?user=leaked").json["tokens"]
-    assert len(listed) == 4 and len({one["expires"] for one in listed}) == 1
+    assert len(listed) == 4 and len({token_info["expires"] for token_info in listed}) == 1
     root("DELETE", f"/tokens/{listed[-1]['id']}")
     assert root("GET", "/tokens?user=leaked").json["tokens"] == []
     wait_for(lambda: again("GET", "/whoami").status_code == 401, 9, what="the end of what was made with it")
@@ -156,8 +156,8 @@ def test_an_admin_makes_tokens_for_others_that_last(app, root) -> None:
     add(root, "robot")
     person = Person(app.test_client(), token_of(root, "chief", "admin", "account", days=1))
     lasting = token_of(person, "robot", "read", days=300)
-    (mine,) = root("GET", "/tokens?user=chief").json["tokens"]
-    root("DELETE", f"/tokens/{mine['id']}")
+    (token,) = root("GET", "/tokens?user=chief").json["tokens"]
+    root("DELETE", f"/tokens/{token['id']}")
     assert Person(app.test_client(), lasting)("GET", "/whoami").status_code == 200
 
 
@@ -189,14 +189,14 @@ def test_a_password_is_in_no_answer(root) -> None:
 def test_a_user_who_is_disabled_is_refused_everywhere_within_seconds(gateways, app, root) -> None:
     add(root, "shut", password=PASSWORD)
     token = token_of(root, "shut")
-    people = [Person(one.test_client(), token) for one in gateways]
-    browsers = [log_in(one, "shut") for one in gateways]
+    people = [Person(gateway.test_client(), token) for gateway in gateways]
+    browsers = [log_in(gateway, "shut") for gateway in gateways]
 
     def out() -> bool:
-        said = [one("GET", "/whoami").status_code for one in people]
-        said += [one.get("/api/v1/whoami").status_code for one in browsers]
-        assert set(said) <= {200, 401}
-        return set(said) == {401}
+        statuses = [person("GET", "/whoami").status_code for person in people]
+        statuses += [browser.get("/api/v1/whoami").status_code for browser in browsers]
+        assert set(statuses) <= {200, 401}
+        return set(statuses) == {401}
 
     assert not out()
     root("PUT", "/users/shut", json={"disabled": True})
@@ -223,13 +223,13 @@ def test_a_token_of_tokens_yml_is_refused_when_an_account_of_its_name_is_disable
 def test_a_token_that_is_revoked_is_refused_everywhere_within_seconds(gateways, root) -> None:
     add(root, "revoked")
     token = token_of(root, "revoked")
-    people = [Person(one.test_client(), token) for one in gateways]
-    assert {one("GET", "/whoami").status_code for one in people} == {200}
+    people = [Person(gateway.test_client(), token) for gateway in gateways]
+    assert {person("GET", "/whoami").status_code for person in people} == {200}
     (listed,) = root("GET", "/tokens?user=revoked").json["tokens"]
     assert listed["used"] and listed["used_from"] == "127.0.0.1"
     assert root("DELETE", f"/tokens/{listed['id']}").status_code == 200
     wait_for(
-        lambda: {one("GET", "/whoami").status_code for one in people} == {401},
+        lambda: {person("GET", "/whoami").status_code for person in people} == {401},
         identity.LIFETIME + 3,
         what="a token that is out",
     )
@@ -262,16 +262,16 @@ def test_without_judicators_an_identity_counts_for_its_lifetime_and_tokens_yml_o
 
 def test_a_person_logs_in_by_name_and_password_and_changes_it(gateways, app, root) -> None:
     add(root, "pat", password=PASSWORD)
-    here, there = log_in(app, "pat"), log_in(gateways[1], "PAT")
-    assert here.get("/api/v1/whoami").json["user"] == "pat"
-    wrong = here.post("/me", "/me/password", old="wrong", password="another phrase", again="another phrase")
+    first, second = log_in(app, "pat"), log_in(gateways[1], "PAT")
+    assert first.get("/api/v1/whoami").json["user"] == "pat"
+    wrong = first.post("/me", "/me/password", old="wrong", password="another phrase", again="another phrase")
     assert wrong.status_code == 401 and "present password" in wrong.text
-    differ = here.post("/me", "/me/password", old=PASSWORD, password="another phrase", again="another word")
+    differ = first.post("/me", "/me/password", old=PASSWORD, password="another phrase", again="another word")
     assert differ.status_code == 400
-    done = here.post("/me", "/me/password", old=PASSWORD, password="another phrase", again="another phrase")
-    assert done.status_code == 303, done.text
-    assert here.get("/api/v1/whoami").status_code == 200, "this session stays"
-    wait_for(lambda: there.get("/api/v1/whoami").status_code == 401, 9, what="the end of the other session")
+    answer = first.post("/me", "/me/password", old=PASSWORD, password="another phrase", again="another phrase")
+    assert answer.status_code == 303, answer.text
+    assert first.get("/api/v1/whoami").status_code == 200, "this session stays"
+    wait_for(lambda: second.get("/api/v1/whoami").status_code == 401, 9, what="the end of the other session")
     again = Browser(app.test_client())
     assert again.post("/login", "/login", user="pat", password=PASSWORD).status_code == 401
     log_in(app, "pat", "another phrase")
@@ -289,13 +289,13 @@ def test_a_refusal_says_the_same_of_every_name(app, root) -> None:
 
 def test_guesses_are_stopped_at_all_gateways_with_when_to_come_back(gateways, app, root) -> None:
     add(root, "guessed", password=PASSWORD)
-    browsers = [Browser(one.test_client()) for one in gateways]
-    said = [
+    browsers = [Browser(gateway.test_client()) for gateway in gateways]
+    answers = [
         browsers[number % 2].post("/login", "/login", user="guessed", password=f"guess {number}")
         for number in range(throttle.EACH + 1)
     ]
-    assert [one.status_code for one in said] == [401] * throttle.EACH + [429]
-    assert 0 < int(said[-1].headers["Retry-After"]) <= throttle.WINDOW
+    assert [answer.status_code for answer in answers] == [401] * throttle.EACH + [429]
+    assert 0 < int(answers[-1].headers["Retry-After"]) <= throttle.WINDOW
     assert browsers[0].post("/login", "/login", user="guessed", password=PASSWORD).status_code == 429
     person = Person(app.test_client(), token_of(root, "guessed"))
     guesses = {
@@ -308,29 +308,29 @@ def test_strangers_wrong_passwords_do_not_keep_out_a_browser_that_was_in(gateway
     """Neither from the same address, nor at another gateway; the cookie alone lets nobody in, and is for one name."""
     add(root, "victim", password=PASSWORD)
     add(root, "mallory", password=PASSWORD)
-    mine = Browser(gateways[0].test_client())
-    assert mine.post("/login", "/login", user="Victim", password=PASSWORD).status_code == 303
-    (cookie,) = [one for one in mine.client._cookies.values() if one.key.endswith("-device")]
+    usual = Browser(gateways[0].test_client())
+    assert usual.post("/login", "/login", user="Victim", password=PASSWORD).status_code == 303
+    (cookie,) = [cookie_ for cookie_ in usual.client._cookies.values() if cookie_.key.endswith("-device")]
     assert cookie.http_only and cookie.same_site == "Lax" and "victim" not in cookie.value
-    mine.client.delete_cookie("judge")
+    usual.client.delete_cookie("judge")
 
     def guess(client, **fields):
         return Browser(client).post("/login", "/login", user="victim", **fields).status_code
 
     strangers = [guess(gateways[n % 2].test_client(), password=f"guess {n}") for n in range(throttle.EACH + 1)]
     assert strangers[-1] == 429 and guess(gateways[0].test_client(), password=PASSWORD) == 429
-    other = gateways[1].test_client()
+    stranger = gateways[1].test_client()
     for forged in (cookie.value[:-1], cookie.value.split(".")[0], "x", ""):
-        other.set_cookie(cookie.key, forged)
-        assert guess(other, password=PASSWORD) == 429
+        stranger.set_cookie(cookie.key, forged)
+        assert guess(stranger, password=PASSWORD) == 429
     hers = Browser(gateways[0].test_client())
     assert hers.post("/login", "/login", user="mallory", password=PASSWORD).status_code == 303
     hers.client.delete_cookie("judge")
     assert hers.post("/login", "/login", user="victim", password=PASSWORD).status_code == 429
-    other.set_cookie(cookie.key, cookie.value)
-    assert guess(other, password="wrong") == 401, "known at every gateway, and no password"
-    assert mine.post("/login", "/login", user="victim", password=PASSWORD).status_code == 303
-    tries = [guess(other, password=f"guess {n}") for n in range(throttle.EACH + 1)]
+    stranger.set_cookie(cookie.key, cookie.value)
+    assert guess(stranger, password="wrong") == 401, "known at every gateway, and no password"
+    assert usual.post("/login", "/login", user="victim", password=PASSWORD).status_code == 303
+    tries = [guess(stranger, password=f"guess {n}") for n in range(throttle.EACH + 1)]
     assert tries[-1] == 429, "it has as many tries as others"
 
 
@@ -339,19 +339,19 @@ def test_a_session_by_token_ends_all_sessions_with_scope_account_alone(app, root
     """As the API has it; it may always end itself."""
     name = f"ends-{scopes[0]}"
     add(root, name, role="admin", password=PASSWORD)
-    other, browser = log_in(app, name), Browser(app.test_client())
+    other_browser, browser = log_in(app, name), Browser(app.test_client())
     assert browser.post("/login", "/login", token=token_of(root, name, *scopes)).status_code == 303
     answer = browser.post("/me", "/logout", everywhere="yes")
     if scopes == ["account"]:
         assert answer.status_code == 303
-        wait_for(lambda: other.get("/api/v1/whoami").status_code == 401, 9, what="the end of the other session")
+        wait_for(lambda: other_browser.get("/api/v1/whoami").status_code == 401, 9, what="the end of the other session")
         return
     assert answer.status_code == 403 and "make one with scope &#39;account&#39;" in answer.text
-    for one in (browser, other):
-        assert one.get("/api/v1/whoami").status_code == 200, "nothing has ended"
+    for client in (browser, other_browser):
+        assert client.get("/api/v1/whoami").status_code == 200, "nothing has ended"
     assert browser.post("/me", "/logout").status_code == 303
     assert browser.get("/api/v1/whoami").status_code == 401
-    assert other.get("/api/v1/whoami").status_code == 200
+    assert other_browser.get("/api/v1/whoami").status_code == 200
 
 
 def test_a_session_by_token_may_what_the_token_may_and_ends_with_it(app, root) -> None:
@@ -417,8 +417,8 @@ def test_a_person_makes_and_revokes_tokens_on_their_page(app, root) -> None:
 def test_an_admin_does_all_on_the_pages(app, root) -> None:
     add(root, "boss", role="admin", password=PASSWORD)
     browser = log_in(app, "boss")
-    made = browser.post("/users", "/users", name="newbie", role="user", groups="cs101, cs102", password=PASSWORD)
-    assert made.status_code == 303
+    reply = browser.post("/users", "/users", name="newbie", role="user", groups="cs101, cs102", password=PASSWORD)
+    assert reply.status_code == 303
     assert "newbie" in browser.get("/users?group=cs102&disabled=false").text
     assert "newbie" not in browser.get("/users?group=cs103").text
     again = browser.post("/users", "/users", name="Newbie", role="user", groups="")
@@ -446,7 +446,7 @@ def test_an_admin_does_all_on_the_pages(app, root) -> None:
     assert browser.get(page).status_code == 404
     for verb in ("disable", "delete", "nonsense"):
         assert browser.post("/users/boss", "/users/boss", do=verb).status_code in {400, 403}
-    actions = [one["action"] for one in root("GET", "/audit?object=newbie").json["entries"] if one["actor"] == "boss"]
+    actions = [row["action"] for row in root("GET", "/audit?object=newbie").json["entries"] if row["actor"] == "boss"]
     assert {"user.add", "user.change", "user.password", "user.disable", "user.enable", "user.delete"} <= set(actions)
 
 
@@ -468,12 +468,12 @@ def test_pages_of_admins_are_for_admins(app, root) -> None:
 def test_a_flood_is_told_when_to_come_back_the_same_at_every_gateway(gateways, app, root) -> None:
     add(root, "flood", role="judge")
     token = token_of(root, "flood")
-    people = [Person(one.test_client(), token) for one in gateways]
-    said = [people[number % 2]("POST", "/submissions", json=SOURCE) for number in range(4)]
-    assert [one.status_code for one in said] == [201, 201, 201, 429]
-    assert [one.headers["RateLimit-Remaining"] for one in said] == ["2", "1", "0", "0"]
-    assert said[0].headers["RateLimit-Policy"] == '"submissions";q=3;w=60'
-    last = said[-1]
+    people = [Person(gateway.test_client(), token) for gateway in gateways]
+    answers = [people[number % 2]("POST", "/submissions", json=SOURCE) for number in range(4)]
+    assert [answer.status_code for answer in answers] == [201, 201, 201, 429]
+    assert [answer.headers["RateLimit-Remaining"] for answer in answers] == ["2", "1", "0", "0"]
+    assert answers[0].headers["RateLimit-Policy"] == '"submissions";q=3;w=60'
+    last = answers[-1]
     assert last.headers["RateLimit-Limit"] == "3"
     assert 0 < int(last.headers["Retry-After"]) == int(last.headers["RateLimit-Reset"]) <= 60
     assert last.headers["RateLimit"] == f'"submissions";r=0;t={last.headers["Retry-After"]}'
@@ -487,17 +487,17 @@ def test_a_flood_is_told_when_to_come_back_the_same_at_every_gateway(gateways, a
 
 
 @pytest.mark.parametrize(
-    ("quota", "taken", "words"),
+    ("quota", "allowed", "words"),
     [({"waiting": 1}, 1, "no more may wait at once"), ({"stored_bytes": 1}, 0, "bytes")],
 )
-def test_who_has_all_that_they_may_have_is_told_when_to_try_again(app, root, quota, taken, words) -> None:
+def test_who_has_all_that_they_may_have_is_told_when_to_try_again(app, root, quota, allowed, words) -> None:
     """Not when it will do, which nobody knows: some of their own work has to end first, or go."""
     name = f"full-{next(iter(quota)).partition('_')[0]}"
     add(root, name, quota=quota)
     own = Person(app.test_client(), token_of(root, name))
-    said = [own("POST", "/submissions", json=SOURCE) for _ in range(taken + 1)]
-    assert [one.status_code for one in said] == [201] * taken + [429]
-    last = said[-1]
+    answers = [own("POST", "/submissions", json=SOURCE) for _ in range(allowed + 1)]
+    assert [answer.status_code for answer in answers] == [201] * allowed + [429]
+    last = answers[-1]
     assert last.headers["Retry-After"] == "10" and "RateLimit" not in last.headers
     assert last.json["code"] == "limit" and words in last.json["error"] and last.json.get("rate") is None
     page = Browser(app.test_client(), token_of(root, name)).post(
@@ -511,9 +511,9 @@ def test_judge0s_api_knows_accounts_and_what_their_tokens_are_for(app, root) -> 
     reader, submitter = token_of(root, "older", "read"), token_of(root, "older", "submit")
     client, body = app.test_client(), {"source_code": "int main(){}", "language_id": 50}
 
-    def status(token: str, path: str = "submissions", **given: Any) -> Any:
-        method = "POST" if given else "GET"
-        answer = client.open(f"/judge0/{path}", method=method, headers={"X-Auth-Token": token}, **given)
+    def status(token: str, path: str = "submissions", **fields: Any) -> Any:
+        method = "POST" if fields else "GET"
+        answer = client.open(f"/judge0/{path}", method=method, headers={"X-Auth-Token": token}, **fields)
         return answer.status_code
 
     assert status(reader) == status(reader, "authenticate", json={}) == 200

@@ -30,8 +30,8 @@ from tests.support.pages import interactive, pdf, problem, statement
 
 @pytest.fixture(scope="module")
 def judicator(tmp_path_factory, etcd_endpoint):
-    with Prepared(tmp_path_factory.mktemp("judicator"), etcd_endpoint).serving() as one:
-        yield one
+    with Prepared(tmp_path_factory.mktemp("judicator"), etcd_endpoint).serving() as judicator:
+        yield judicator
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +39,8 @@ def app(judicator, tmp_path_factory):
     settings = make_config(
         tmp_path_factory.mktemp("gw"), judicator.etcd_config, judicator.tls("gateway-1", "gateway"), rpc_timeout=5.0
     )
-    with serving_app(settings) as made:
-        yield made
+    with serving_app(settings) as app:
+        yield app
 
 
 def info(judicator, manifest):
@@ -59,7 +59,7 @@ def prepare(judicator):
         judicator.answers |= {
             "status": healthy(),
             "executors": ExecutorsReply(executors=[executor_state()]),
-            "problems": ProblemsReply(problems=[info(judicator, one) for one in manifests]),
+            "problems": ProblemsReply(problems=[info(judicator, manifest) for manifest in manifests]),
             "problem_verification": VerificationReply(),
         }
         judicator.tasks(make_task(problem=m.ProblemRef(name="caves", hash="a" * 64)))
@@ -102,42 +102,42 @@ def words(page):
 def test_the_page_has_all_that_one_needs_to_solve_it(ada):
     page = ada.get("/problems/caves")
     assert page.status_code == 200
-    seen = words(page)
+    text = words(page)
     assert page.text.count('<h1 dir="auto">Cave Walk</h1>') == 1 and "<h2>Cave Walk" not in page.text
-    for said in (
+    for sentence in (
         "CPU time limit 2 s", "Memory limit 1 GiB", "You walk through a cave", "Sample input 1 Copy Download 3 2 5 9 4",
         "Sample output 2 Copy Download impossible", "Sample input 3", "rooms.txt", "tools/view.py", "Your submissions",
         "2 times the slowest accepted submission of the package (0.81 s), rounded up to a multiple of 1 s",
     ):  # fmt: skip
-        assert said in seen, seen
+        assert sentence in text, text
     # The first sample stands where the statement says, the third, which it does not place, at its end.
-    assert seen.index("Sample input 1") < seen.index("In the first sample") < seen.index("Sample input 2")
-    assert seen.index("Sample input 2") < seen.index("Scoring") < seen.index("Sample input 3")
-    assert "<math" in page.text and "{{" not in page.text and "$" not in seen
+    assert text.index("Sample input 1") < text.index("In the first sample") < text.index("Sample input 2")
+    assert text.index("Sample input 2") < text.index("Scoring") < text.index("Sample input 3")
+    assert "<math" in page.text and "{{" not in page.text and "$" not in text
     assert 'action="/problems/caves"' in page.text
 
 
 def test_the_policy_of_the_page_allows_its_pdf_and_nothing_more(ada):
     page = ada.get("/problems/caves")
-    rules = dict(one.split(" ", 1) for one in page.headers["Content-Security-Policy"].split("; "))
+    rules = dict(rule.split(" ", 1) for rule in page.headers["Content-Security-Policy"].split("; "))
     assert rules.pop("object-src") == rules.pop("frame-src") == "'self'"
-    others = dict(one.split(" ", 1) for one in ada.get("/problems").headers["Content-Security-Policy"].split("; "))
-    assert rules == others and "unsafe" not in str(rules)
+    of_list = dict(rule.split(" ", 1) for rule in ada.get("/problems").headers["Content-Security-Policy"].split("; "))
+    assert rules == of_list and "unsafe" not in str(rules)
     assert not re.search(r"<[^>]+\s(style|on\w+)=", page.text)
 
 
 def test_the_browser_says_in_which_language(app, ada):
-    def seen(path="/problems/caves", accept=""):
+    def language_of(path="/problems/caves", accept=""):
         return ada.client.get(path, headers={"Accept-Language": accept})
 
-    assert "Du går genom" in words(seen(accept="sv-FI,sv;q=0.9,en;q=0.5"))
-    assert "You walk" in words(seen(accept="fr,en;q=0.5"))
-    assert "You walk" in words(seen(accept="fi"))  # the first there is
-    chosen = seen("/problems/caves?language=sv", "en")
+    assert "Du går genom" in words(language_of(accept="sv-FI,sv;q=0.9,en;q=0.5"))
+    assert "You walk" in words(language_of(accept="fr,en;q=0.5"))
+    assert "You walk" in words(language_of(accept="fi"))  # the first there is
+    chosen = language_of("/problems/caves?language=sv", "en")
     assert "Du går" in words(chosen) and '<article class="card statement" lang="sv" dir="ltr">' in chosen.text
     assert re.search(r'language=sv[^>]* lang="sv" dir="ltr" aria-current="true">Svenska<', chosen.text)
     assert "English, Text" in words(chosen) and "English, PDF" in words(chosen)
-    assert "You walk" in words(seen("/problems/caves?language=xx", "en"))
+    assert "You walk" in words(language_of("/problems/caves?language=xx", "en"))
     assert "Grottvandring" in chosen.text
 
 
@@ -166,8 +166,8 @@ def test_latex_that_became_no_page_is_a_download(app, prepare, judicator):
     page = Browser(app.test_client(), USER).get("/problems/caves")
     assert "could not be turned into a page" in words(page)
     assert f'/api/v1/problems/caves/files/{source.files["problem.en.tex"]}" download="caves.en.tex"' in page.text
-    made = source.model_copy(update={"html": judicator.put(b"<h1>Input</h1><p>Walk <math><mi>n</mi></math></p>")})
-    prepare(problem(judicator.put, statements=[made]))
+    converted = source.model_copy(update={"html": judicator.put(b"<h1>Input</h1><p>Walk <math><mi>n</mi></math></p>")})
+    prepare(problem(judicator.put, statements=[converted]))
     page = Browser(app.test_client(), USER).get("/problems/caves")
     assert "<h2>Input</h2><p>Walk <math><mi>n</mi></math></p>" in page.text and "Its source" not in page.text
 
@@ -188,8 +188,8 @@ def test_a_statement_that_is_being_rendered_is_shown_by_the_next_load(app, prepa
     page = browser.get("/problems/caves?language=en")
     assert "The statement is being prepared" in words(page) and '<meta http-equiv="refresh"' in page.text
     assert "Sample input 1" in words(page) and "Its source can be had" in words(page)
-    told = check(person("GET", "/problems/caves/statement?language=en"), 200, "statement")
-    assert told["preparing"] and told["html"] is None and told["why"] == ""
+    statement_ = check(person("GET", "/problems/caves/statement?language=en"), 200, "statement")
+    assert statement_["preparing"] and statement_["html"] is None and statement_["why"] == ""
     judicator.answers["problem_statements"] = PagesReply(why="the sandbox has no Python")
     assert "cannot be shown here: the sandbox has no Python." in words(browser.get("/problems/caves?language=en"))
     del judicator.answers["problem_statements"]
@@ -200,9 +200,9 @@ def test_a_statement_that_is_being_rendered_is_shown_by_the_next_load(app, prepa
 def test_an_interactive_sample_is_a_dialogue(app, prepare, judicator):
     prepare(interactive(judicator.put))
     page = Browser(app.test_client(), USER).get("/problems/guess")
-    seen = words(page)
-    assert "Sample interaction 1 Read Write Pass 1 Your program reads 100 Your program writes 50" in seen
-    assert "Pass 2 Your program reads 7 Your program writes 7 Your program reads correct" in seen
+    text = words(page)
+    assert "Sample interaction 1 Read Write Pass 1 Your program reads 100 Your program writes 50" in text
+    assert "Pass 2 Your program reads 7 Your program writes 7 Your program reads correct" in text
     assert '<li class="read">' in page.text and '<li class="write">' in page.text
 
 
@@ -210,10 +210,10 @@ def test_samples_are_shown_and_kept_as_the_package_says(app, prepare, judicator)
     files = {"sample/1": {"in.statement": judicator.put(b"short\n"), "out": judicator.put(b"seen answer\n"),
                           "in.download": judicator.put(b"kept input\n")}}  # fmt: skip
     prepare(problem(judicator.put, sample_files=files))
-    one = check(Person(app.test_client(), USER)("GET", "/problems/caves"), 200, "problem")["samples"][0]
-    assert (one["input"], one["answer"]) == ("short\n", "seen answer\n")
-    kept = Person(app.test_client(), USER)("GET", f"/problems/caves/files/{one['input_file']}")
-    assert kept.data == b"kept input\n" and kept.headers["Content-Disposition"] == "attachment; filename*=UTF-8''1.in"
+    sample = check(Person(app.test_client(), USER)("GET", "/problems/caves"), 200, "problem")["samples"][0]
+    assert (sample["input"], sample["answer"]) == ("short\n", "seen answer\n")
+    file = Person(app.test_client(), USER)("GET", f"/problems/caves/files/{sample['input_file']}")
+    assert file.data == b"kept input\n" and file.headers["Content-Disposition"] == "attachment; filename*=UTF-8''1.in"
 
 
 def test_a_long_sample_is_cut_and_said_so(app, prepare, judicator):
@@ -239,7 +239,7 @@ def test_admins_see_the_verification_and_nobody_else(app, caves, judicator):
     wrong = VerifiedRow(
         submission="wrong_answer/greedy.c", language="c", verdict="AC", expected="WA", wrong="no test is WA"
     )
-    told = Verification(
+    verification = Verification(
         problem="caves",
         hash="a" * 64,
         rows=[row, wrong],
@@ -247,14 +247,14 @@ def test_admins_see_the_verification_and_nobody_else(app, caves, judicator):
         left_out=["accepted/bfs.kt: no executor has kotlin"],
         verified="2026-01-31T12:00:05Z",
     )
-    judicator.answers["problem_verification"] = VerificationReply(verification=told)
-    seen = words(Browser(app.test_client(), ADMIN).get("/problems/caves"))
-    for said in (
+    judicator.answers["problem_verification"] = VerificationReply(verification=verification)
+    text = words(Browser(app.test_client(), ADMIN).get("/problems/caves"))
+    for sentence in (
         "accepted/bfs.py", "4.0\N{MULTIPLICATION SIGN}", "no test is WA", "The margin is small",
         "no executor has kotlin", "The limit was inferred from accepted/bfs.py",
         "time_limit_exceeded/quadratic.cpp (8.20 s)",
     ):  # fmt: skip
-        assert said in seen, seen
+        assert sentence in text, text
     judicator.asked.clear()
     page = Browser(app.test_client(), USER).get("/problems/caves").text
     assert "bfs" not in page and "quadratic" not in page and "Verification" not in page
@@ -264,9 +264,9 @@ def test_admins_see_the_verification_and_nobody_else(app, caves, judicator):
 def test_judges_see_how_a_legacy_package_is_read(app, prepare, judicator):
     manifest = problem(judicator.put).model_copy(update={"format": "legacy", "dialect": "domjudge"})
     prepare(manifest)
-    said = "A package of format legacy, read as domjudge reads it."
-    assert said in words(Browser(app.test_client(), ADMIN).get("/problems/caves"))
-    assert said not in words(Browser(app.test_client(), USER).get("/problems/caves"))
+    sentence = "A package of format legacy, read as domjudge reads it."
+    assert sentence in words(Browser(app.test_client(), ADMIN).get("/problems/caves"))
+    assert sentence not in words(Browser(app.test_client(), USER).get("/problems/caves"))
 
 
 def test_the_page_stays_while_the_cluster_knows_no_languages(ada, judicator):
@@ -287,26 +287,26 @@ def test_problems_that_do_not_exist(ada, person):
 
 
 def test_a_problem_in_the_api(person, caves, root):
-    told = check(person("GET", "/problems/caves"), 200, "problem")
-    assert [(one["language"], one["kind"], one["html"]) for one in told["statements"]] == [
+    problem = check(person("GET", "/problems/caves"), 200, "problem")
+    assert [(statement["language"], statement["kind"], statement["html"]) for statement in problem["statements"]] == [
         ("en", "md", True), ("en", "pdf", False), ("sv", "md", True)]  # fmt: skip
-    assert [one["name"] for one in told["samples"]] == ["1", "2", "3"] and told["samples"][1][
+    assert [sample["name"] for sample in problem["samples"]] == ["1", "2", "3"] and problem["samples"][1][
         "answer"
     ] == "impossible\n"
-    assert [one["name"] for one in told["attachments"]] == ["rooms.txt", "tools/view.py"]
-    assert told["limit_origin"]["how"] == "inferred" and told["limit_origin"]["slowest_cpu"] == 0.81
-    assert "bfs" not in str(told) and "quadratic" not in str(told)
+    assert [attachment["name"] for attachment in problem["attachments"]] == ["rooms.txt", "tools/view.py"]
+    assert problem["limit_origin"]["how"] == "inferred" and problem["limit_origin"]["slowest_cpu"] == 0.81
+    assert "bfs" not in str(problem) and "quadratic" not in str(problem)
     assert check(root("GET", "/problems/caves"), 200, "problem")["limit_origin"]["slowest"] == "accepted/bfs.py"
 
 
 def test_a_statement_in_the_api(person, caves):
-    told = check(person("GET", "/problems/caves/statement", headers={"Accept-Language": "sv"}), 200, "statement")
-    assert told["language"] == "sv" and "Du går" in told["html"]
-    told = check(person("GET", "/problems/caves/statement?language=en"), 200, "statement")
-    assert '<div data-sample="1"></div>' in told["html"] and "<math" in told["html"] and told["why"] == ""
-    assert f"/api/v1/problems/caves/files/{caves.statements[0].files['cave.png']}" in told["html"]
-    told = check(person("GET", "/problems/caves/statement?kind=pdf"), 200, "statement")
-    assert told["html"] is None and told["why"].startswith("the statement is a file")
+    reply = check(person("GET", "/problems/caves/statement", headers={"Accept-Language": "sv"}), 200, "statement")
+    assert reply["language"] == "sv" and "Du går" in reply["html"]
+    reply = check(person("GET", "/problems/caves/statement?language=en"), 200, "statement")
+    assert '<div data-sample="1"></div>' in reply["html"] and "<math" in reply["html"] and reply["why"] == ""
+    assert f"/api/v1/problems/caves/files/{caves.statements[0].files['cave.png']}" in reply["html"]
+    reply = check(person("GET", "/problems/caves/statement?kind=pdf"), 200, "statement")
+    assert reply["html"] is None and reply["why"].startswith("the statement is a file")
     answer = check(person("GET", "/problems/caves/statement?language=fi"), 404, "statement")
     assert answer["error"] == "problem 'caves' has no such statement; it has en (md), en (pdf), sv (md)"
     assert person("GET", "/problems/caves/statement?kind=doc").status_code == 400
@@ -333,19 +333,19 @@ def test_files_are_handed_out_as_what_they_are(person, caves, judicator):
     picture = person("GET", f"/problems/caves/files/{caves.statements[0].files['cave.png']}")
     assert picture.mimetype == "image/png" and picture.headers["Content-Disposition"].startswith("inline")
     assert "sandbox" in picture.headers["Content-Security-Policy"] and "max-age" in picture.headers["Cache-Control"]
-    kept = person("GET", f"/problems/caves/files/{caves.attachments['rooms.txt']}")
-    assert kept.data == b"<script>alert(1)</script>\n" and kept.mimetype == "application/octet-stream"
-    assert kept.headers["Content-Disposition"] == "attachment; filename*=UTF-8''rooms.txt"
+    file = person("GET", f"/problems/caves/files/{caves.attachments['rooms.txt']}")
+    assert file.data == b"<script>alert(1)</script>\n" and file.mimetype == "application/octet-stream"
+    assert file.headers["Content-Disposition"] == "attachment; filename*=UTF-8''rooms.txt"
 
 
 def test_a_picture_that_is_none_is_handed_out_to_keep(app, prepare, judicator):
     script = b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script><rect width="3"/></svg>'
     broken = b'<!DOCTYPE svg [<!ENTITY a "b">]><svg xmlns="http://www.w3.org/2000/svg">&a;</svg>'
     files = {"a.png": b"<script>alert(1)</script>", "b.svg": script, "c.svg": broken}
-    one = statement(judicator.put, "en", "problem.md", b"![x](a.png) ![y](b.svg)", files=files)
-    prepare(problem(judicator.put, statements=[one]))
+    page = statement(judicator.put, "en", "problem.md", b"![x](a.png) ![y](b.svg)", files=files)
+    prepare(problem(judicator.put, statements=[page]))
     person = Person(app.test_client(), USER)
-    answers = {name: person("GET", f"/problems/caves/files/{sha}") for name, sha in one.files.items()}
+    answers = {name: person("GET", f"/problems/caves/files/{sha}") for name, sha in page.files.items()}
     assert answers["a.png"].mimetype == answers["c.svg"].mimetype == "application/octet-stream"
     assert answers["a.png"].headers["Content-Disposition"].startswith("attachment")
     assert answers["b.svg"].mimetype == "image/svg+xml" and b"script" not in answers["b.svg"].data
@@ -361,15 +361,15 @@ def test_strangers_get_nothing(app, caves):
 
 
 def test_a_verification_is_for_admins(person, root, caves, judicator):
-    told = Verification(problem="caves", hash="a" * 64, rows=[VerifiedRow(submission="accepted/a.c")])
+    verification = Verification(problem="caves", hash="a" * 64, rows=[VerifiedRow(submission="accepted/a.c")])
     judicator.answers["problem_verified"] = m.Empty()
-    body = told.model_dump(mode="json")
+    body = verification.model_dump(mode="json")
     assert person("POST", "/problems/caves/verification", json=body).status_code == 403
     assert person("GET", "/problems/caves/verification").status_code == 403
     assert root("POST", "/problems/caves/verification", json=body).status_code == 201
-    assert judicator.asked[-1] == ("problem_verified", told)
+    assert judicator.asked[-1] == ("problem_verified", verification)
     assert root("POST", "/problems/other/verification", json=body).status_code == 400
-    judicator.answers["problem_verification"] = VerificationReply(verification=told)
+    judicator.answers["problem_verification"] = VerificationReply(verification=verification)
     assert check(root("GET", "/problems/caves/verification"), 200, "verification")["verification"]["rows"]
 
 
@@ -380,18 +380,18 @@ def test_a_file_that_is_known_is_not_fetched(app, caves, judicator):
     path = f"/problems/caves/files/{sha}"
     first = person("GET", path)
     assert first.headers["ETag"] == f'"{sha}"' and first.data
-    kept = judicator.blobs.data.pop(sha)
+    content = judicator.blobs.data.pop(sha)
     try:
         assert person("GET", path).status_code == 404, "it is fetched"
-        for known in (f'"{sha}"', f'W/"{sha}"', f'"x", "{sha}"', "*"):
-            answer = person("GET", path, headers={"If-None-Match": known})
+        for tag in (f'"{sha}"', f'W/"{sha}"', f'"x", "{sha}"', "*"):
+            answer = person("GET", path, headers={"If-None-Match": tag})
             assert (answer.status_code, answer.data, answer.headers["ETag"]) == (304, b"", f'"{sha}"')
         headed = person("HEAD", path)
         assert (headed.status_code, headed.headers["ETag"]) == (200, f'"{sha}"')
         assert "Content-Length" not in headed.headers and "Content-Type" not in headed.headers
         assert person("GET", path, headers={"If-None-Match": '"x"'}).status_code == 404
         secret = caves.tests[-1].input
-        for how in ({"method": "HEAD"}, {"method": "GET", "headers": {"If-None-Match": f'"{secret}"'}}):
-            assert person(path=f"/problems/caves/files/{secret}", **how).status_code == 404
+        for call in ({"method": "HEAD"}, {"method": "GET", "headers": {"If-None-Match": f'"{secret}"'}}):
+            assert person(path=f"/problems/caves/files/{secret}", **call).status_code == 404
     finally:
-        judicator.blobs.data[sha] = kept
+        judicator.blobs.data[sha] = content

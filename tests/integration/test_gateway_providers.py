@@ -27,14 +27,14 @@ PUBLIC = "http://judge.example.org"
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory, etcd_endpoint, mongod_address):
-    with patient_world(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as one:
-        yield one
+    with patient_world(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as world:
+        yield world
 
 
 @pytest.fixture(scope="module")
 def liar() -> Iterator[IdentityProvider]:
-    with IdentityProvider().serving() as one:
-        yield one
+    with IdentityProvider().serving() as liar:
+        yield liar
 
 
 @pytest.fixture
@@ -51,19 +51,19 @@ def make(world, liar, tmp_path_factory):
     """Gateways with two providers, which are one: whoever is sent to `uni` must not come back to `other`."""
     with contextlib.ExitStack() as stack:
 
-        def made(**changes: Any) -> Any:
+        def settings_with(**changes: Any) -> Any:
             directory = tmp_path_factory.mktemp("gw")
             (directory / "secret").write_text(liar.client_secret + "\n")
-            one = {
+            provider_fields = {
                 "name": "uni", "title": "University", "issuer": liar.issuer, "client_id": liar.client_id,
                 "client_secret_file": directory / "secret", "create": True, **changes,
             }  # fmt: skip
             tls = world.tls("gateway-1", "gateway")
-            oidc = [one, {**one, "name": "other"}]
+            oidc = [provider_fields, {**provider_fields, "name": "other"}]
             settings = make_config(directory, world.etcd_config, tls, public_url=PUBLIC, oidc=oidc)
             return stack.enter_context(serving_app(settings))
 
-        yield made
+        yield settings_with
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def log_in(app: Any, provider: IdentityProvider) -> tuple[FlaskClient, TestRespo
     return client, back(client, provider.log_in(start(client)))
 
 
-def who(client: FlaskClient) -> str | None:
+def user_of(client: FlaskClient) -> str | None:
     answer = client.get("/api/v1/whoami")
     return answer.json["user"] if answer.status_code == 200 else None
 
@@ -108,8 +108,8 @@ def test_a_published_provider_vouches_for_people(make, world) -> None:
 
             wait_for(up, what="the provider")
             claims = {"preferred_username": "grace", "groups": ["navy"]}
-            told = httpx.put(f"{issuer}/users/grace%40example.org", json=claims, trust_env=False)
-            assert told.status_code == 204, told.text
+            claimed = httpx.put(f"{issuer}/users/grace%40example.org", json=claims, trust_env=False)
+            assert claimed.status_code == 204, claimed.text
             app = make(issuer=issuer, groups_claim="groups", only_groups=["navy"])
             client = app.test_client()
             assert b"Log in with University" in client.get("/login").data
@@ -118,14 +118,14 @@ def test_a_published_provider_vouches_for_people(make, world) -> None:
             assert answer.status_code in {302, 303}, answer.text
             entered = back(client, answer.headers["Location"])
             assert (entered.status_code, entered.headers["Location"]) == (303, "/me")
-            assert who(client) == "grace"
+            assert user_of(client) == "grace"
             stored = world.db.users.find_one({"_id": "grace"})
             assert stored["identity"] == {"issuer": issuer, "subject": "grace@example.org"}
             assert stored["groups"] == ["navy"]
-            other = app.test_client()
-            answer = httpx.post(start(other), data={"sub": "eve@example.org"}, trust_env=False)
-            assert back(other, answer.headers["Location"]).status_code == 403
-            assert who(other) is None
+            browser = app.test_client()
+            answer = httpx.post(start(browser), data={"sub": "eve@example.org"}, trust_env=False)
+            assert back(browser, answer.headers["Location"]).status_code == 403
+            assert user_of(browser) is None
         finally:
             process.terminate()
 
@@ -133,25 +133,25 @@ def test_a_published_provider_vouches_for_people(make, world) -> None:
 def test_the_same_subject_is_the_same_user_and_logs_out_everywhere(app, provider) -> None:
     first, answer = log_in(app, provider)
     assert answer.status_code == 303
-    name = who(first)
+    name = user_of(first)
     assert name == provider.claims["preferred_username"]
     provider.claims["preferred_username"] = "root"
     second, _ = log_in(app, provider)
-    assert who(second) == name, "a name that is changed there is nobody else's here"
+    assert user_of(second) == name, "a name that is changed there is nobody else's here"
     assert Browser(first).post("/", "/logout", everywhere="yes").status_code == 303
-    wait_for(lambda: who(second) is None, 9, what="the end of the other session")
+    wait_for(lambda: user_of(second) is None, 9, what="the end of the other session")
 
 
 def test_nobody_gets_a_name_of_tokens_yml_or_one_that_is_taken(app, provider, world) -> None:
     for name in ("root", "ROOT", PEOPLE[1][0]):
         provider.claims["preferred_username"] = name
         client, answer = log_in(app, provider)
-        assert answer.status_code == 403 and who(client) is None
+        assert answer.status_code == 403 and user_of(client) is None
     provider.claims["preferred_username"] = "taken-by-one"
     log_in(app, provider)
     provider.subject += "-other"
     client, answer = log_in(app, provider)
-    assert answer.status_code == 409 and who(client) is None
+    assert answer.status_code == 409 and user_of(client) is None
     assert "There is a user" in answer.text
     for name in ("../../etc", "a b", "", 7, None):
         provider.subject = f"s-odd-{name}"
@@ -166,7 +166,7 @@ def test_an_e_mail_address_is_nobody(app, provider, world) -> None:
     provider.subject += "-thief"
     provider.claims["preferred_username"] = "mail-thief"
     client, _ = log_in(app, provider)
-    assert who(client) == "mail-thief"
+    assert user_of(client) == "mail-thief"
 
 
 @pytest.mark.parametrize(
@@ -183,14 +183,14 @@ def test_an_id_token_that_proves_nothing_lets_nobody_in(app, provider, lies) -> 
     provider.lies = lies
     client, answer = log_in(app, provider)
     assert answer.status_code == 401, answer.text
-    assert who(client) is None
+    assert user_of(client) is None
 
 
 @pytest.mark.parametrize("alg", ["none", "HS256"])
 def test_a_signature_that_anybody_can_make_is_none(app, provider, alg) -> None:
     provider.alg = alg
     client, answer = log_in(app, provider)
-    assert answer.status_code == 401 and who(client) is None
+    assert answer.status_code == 401 and user_of(client) is None
 
 
 def test_a_key_of_somebody_else_signs_nothing_and_a_new_one_is_fetched(make, provider, monkeypatch) -> None:
@@ -213,15 +213,15 @@ def test_a_key_of_another_kind_signs_by_either_of_its_names(make, provider, alg,
 
 
 def test_an_answer_belongs_to_the_browser_that_asked_once(app, provider) -> None:
-    mine, thief = app.test_client(), app.test_client()
-    address = provider.log_in(start(mine))
+    client, thief = app.test_client(), app.test_client()
+    address = provider.log_in(start(client))
     assert back(thief, address).status_code == 401, "a victim is not logged in as the attacker, nor the other way"
-    assert back(mine, address).status_code == 303
-    for again in (mine, app.test_client()):
+    assert back(client, address).status_code == 303
+    for again in (client, app.test_client()):
         assert back(again, address).status_code == 401, "the state is used up"
-    state = parse_qs(urlsplit(start(mine)).query)["state"][0]
+    state = parse_qs(urlsplit(start(client)).query)["state"][0]
     for path in ("?code=x", "?code=x&state=", f"?code=x&state={state[:-1]}", "?state=" + "a" * 43):
-        assert mine.get(f"/login/with/uni/back{path}").status_code == 401
+        assert client.get(f"/login/with/uni/back{path}").status_code == 401
 
 
 def test_an_answer_for_one_provider_is_none_for_another(app, provider) -> None:
@@ -251,7 +251,7 @@ def test_a_session_that_was_planted_gains_nothing(app, provider) -> None:
     assert before and after and before.value != after.value
     planted = app.test_client()
     planted.set_cookie("judge", before.value)
-    assert who(client) and who(planted) is None
+    assert user_of(client) and user_of(planted) is None
     with client.session_transaction() as session:
         assert "oidc" not in session
 
@@ -259,11 +259,11 @@ def test_a_session_that_was_planted_gains_nothing(app, provider) -> None:
 def test_the_way_back_follows_from_the_config_and_never_from_the_request(app, provider) -> None:
     client = app.test_client()
     answer = client.get("/login/with/uni", headers={"Host": "evil.example", "X-Forwarded-Host": "evil.example"})
-    asked = parse_qs(urlsplit(answer.headers["Location"]).query)
-    assert asked["redirect_uri"] == [f"{PUBLIC}/login/with/uni/back"]
+    query = parse_qs(urlsplit(answer.headers["Location"]).query)
+    assert query["redirect_uri"] == [f"{PUBLIC}/login/with/uni/back"]
     for target in ("//evil.example", "https://evil.example", "/\\evil.example"):
-        other = app.test_client()
-        assert back(other, provider.log_in(start(other, target=target))).headers["Location"] == "/"
+        browser = app.test_client()
+        assert back(browser, provider.log_in(start(browser, target=target))).headers["Location"] == "/"
 
 
 def test_who_says_no_there_is_told_so_and_quoted_with_care(app, provider) -> None:
@@ -278,9 +278,9 @@ def test_a_provider_that_does_not_answer_is_said_so(make, provider, monkeypatch)
     provider.silent = True
     answer = app.test_client().get("/login/with/uni")
     assert answer.status_code == 503 and "University does not answer" in answer.text
-    provider.silent, asked = False, len(provider.asked)
+    provider.silent, calls = False, len(provider.asked)
     assert app.test_client().get("/login/with/uni").status_code == 503
-    assert len(provider.asked) == asked, "each click would hold a thread until it does not answer again"
+    assert len(provider.asked) == calls, "each click would hold a thread until it does not answer again"
     monkeypatch.setattr(providers, "_SILENCE", 0.0)
     client = app.test_client()
     address = provider.log_in(start(client))
@@ -293,7 +293,7 @@ def test_the_provider_decides_on_groups_and_roles_where_the_config_says_so(make,
     provider.claims["groups"] = ["staff", "with space", "cs101"]
     client, _ = log_in(app, provider)
     assert client.get("/api/v1/whoami").json["role"] == "judge"
-    assert world.db.users.find_one({"_id": who(client)})["groups"] == ["staff", "cs101"]
+    assert world.db.users.find_one({"_id": user_of(client)})["groups"] == ["staff", "cs101"]
     provider.claims["groups"] = ["cs101"]
     client, _ = log_in(app, provider)
     assert client.get("/api/v1/whoami").json["role"] == "user", "who is no staff any more is no judge"
@@ -304,7 +304,7 @@ def test_what_the_id_token_lacks_is_asked_for_and_only_of_the_same_subject(make,
     name = provider.claims.pop("preferred_username")
     provider.userinfo = {"preferred_username": name, "groups": "cs102,cs103"}
     client, _ = log_in(app, provider)
-    assert who(client) == name
+    assert user_of(client) == name
     provider.subject += "-x"
     provider.claims["groups"] = ["g"]
     provider.userinfo = {"preferred_username": "somebody", "sub": "another"}
@@ -314,6 +314,6 @@ def test_what_the_id_token_lacks_is_asked_for_and_only_of_the_same_subject(make,
 def test_without_leave_to_create_only_linked_people_come_in(make, provider, world) -> None:
     app = make(create=False)
     client, answer = log_in(app, provider)
-    assert answer.status_code == 403 and who(client) is None
-    said = re.search(r"judgectl user add NAME --issuer (\S+) --subject (\S+?)\W", answer.text)
-    assert said and provider.issuer in answer.text and provider.subject in answer.text
+    assert answer.status_code == 403 and user_of(client) is None
+    command = re.search(r"judgectl user add NAME --issuer (\S+) --subject (\S+?)\W", answer.text)
+    assert command and provider.issuer in answer.text and provider.subject in answer.text

@@ -20,8 +20,8 @@ SOURCE = {"language": "c", "source": "int main(){}"}
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory, etcd_endpoint, mongod_address):
-    with patient_world(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as one:
-        yield one
+    with patient_world(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as world:
+        yield world
 
 
 def stolen(browser: Browser, app: Any) -> Browser:
@@ -33,7 +33,7 @@ def stolen(browser: Browser, app: Any) -> Browser:
     return thief
 
 
-def known(browser: Browser) -> bool:
+def logged_in(browser: Browser) -> bool:
     """Whether this browser still has a session, by the pages and by the API alike."""
     page, api = browser.get("/submissions").status_code, browser.get("/api/v1/whoami").status_code
     assert (page, api) in {(200, 200), (200, 401), (303, 401)}, "it may end between the two, and does not come back"
@@ -41,40 +41,40 @@ def known(browser: Browser) -> bool:
 
 
 def test_a_copied_cookie_is_worth_nothing_after_the_logout_at_any_gateway(gateways):
-    here, there = gateways
-    ada = Browser(here.test_client(), USER)
-    other = Browser(there.test_client(), USER)
+    first, second = gateways
+    ada = Browser(first.test_client(), USER)
+    second_browser = Browser(second.test_client(), USER)
     thieves = [stolen(ada, app) for app in gateways]
-    assert all(known(thief) for thief in thieves)
+    assert all(logged_in(thief) for thief in thieves)
     assert ada.post("/", "/logout").status_code == 303
-    assert not known(thieves[0]), "at once where the logout was"
-    wait_for(lambda: not known(thieves[1]), LIFETIME + 1, what="the end of the session at the other gateway")
-    assert known(other), "that session and no other"
+    assert not logged_in(thieves[0]), "at once where the logout was"
+    wait_for(lambda: not logged_in(thieves[1]), LIFETIME + 1, what="the end of the session at the other gateway")
+    assert logged_in(second_browser), "that session and no other"
 
 
 def test_another_log_in_of_a_browser_ends_the_session_that_it_had(gateways):
     """Also as somebody else. A session of another browser stays."""
-    here, there = gateways
-    browser, other = Browser(here.test_client(), USER), Browser(there.test_client(), USER)
-    first = stolen(browser, here)
-    assert known(first)
+    near, far = gateways
+    browser, second_browser = Browser(near.test_client(), USER), Browser(far.test_client(), USER)
+    first = stolen(browser, near)
+    assert logged_in(first)
     assert browser.post("/me", "/login", token=USER).status_code == 303
-    assert not known(first), "at once where the log-in was"
-    second = stolen(browser, there)
-    assert known(second)
+    assert not logged_in(first), "at once where the log-in was"
+    second = stolen(browser, far)
+    assert logged_in(second)
     assert browser.post("/me", "/login", token=ADMIN).status_code == 303
-    wait_for(lambda: not known(second), LIFETIME + 1, what="the end of the session at the other gateway")
-    assert known(browser)
-    assert known(other)
+    wait_for(lambda: not logged_in(second), LIFETIME + 1, what="the end of the session at the other gateway")
+    assert logged_in(browser)
+    assert logged_in(second_browser)
 
 
 def test_all_sessions_of_a_person_end_together(gateways):
-    here, there = gateways
-    one, two = Browser(here.test_client(), USER), Browser(there.test_client(), USER)
-    assert known(one) and known(two)
-    assert one.post("/", "/logout", everywhere="yes").status_code == 303
-    assert not known(one)
-    wait_for(lambda: not known(two), LIFETIME + 1, what="the end of the other session")
+    first, second = gateways
+    first_browser, two = Browser(first.test_client(), USER), Browser(second.test_client(), USER)
+    assert logged_in(first_browser) and logged_in(two)
+    assert first_browser.post("/", "/logout", everywhere="yes").status_code == 303
+    assert not logged_in(first_browser)
+    wait_for(lambda: not logged_in(two), LIFETIME + 1, what="the end of the other session")
 
 
 def test_a_cookie_that_the_cluster_does_not_know_is_no_session(gateways, world):
@@ -83,40 +83,40 @@ def test_a_cookie_that_the_cluster_does_not_know_is_no_session(gateways, world):
     thief = stolen(ada, gateways[1])
     database = world.judicators[0].judicator.database
     world.judicators[0].do(database.sessions.delete_many({}))
-    wait_for(lambda: not known(thief), LIFETIME + 1, what="the end of the session")
+    wait_for(lambda: not logged_in(thief), LIFETIME + 1, what="the end of the session")
 
 
 def test_a_session_is_of_the_person_who_began_it(gateways):
     """Who holds the key that signs cookies, and a session of their own, is nobody else by it."""
     ada = Browser(gateways[0].test_client(), USER)
-    assert known(ada)
+    assert logged_in(ada)
     root = FileTokens(gateways[0].extensions["judge"].config.tokens).find(ADMIN)
     with ada.client.session_transaction() as session:
         session["fp"] = root.fingerprint
-    assert not known(ada)
+    assert not logged_in(ada)
 
 
 def test_who_logs_out_sees_no_more_of_a_held_call(gateways):
-    here, there = gateways
-    ada = Browser(here.test_client(), USER)
-    task = Person(here.test_client(), USER)("POST", "/submissions", json=SOURCE).json
-    thief, answers = stolen(ada, there), []
+    first, second = gateways
+    ada = Browser(first.test_client(), USER)
+    task = Person(first.test_client(), USER)("POST", "/submissions", json=SOURCE).json
+    thief, answers = stolen(ada, second), []
     path = f"/api/v1/submissions/{task['id']}?wait=4&version={task['version']}"
-    held = threading.Thread(target=lambda: answers.append(thief.get(path)))
-    held.start()
+    thread = threading.Thread(target=lambda: answers.append(thief.get(path)))
+    thread.start()
     assert ada.post("/", "/logout").status_code == 303
-    held.join(20)
+    thread.join(20)
     assert answers[0].status_code == 401
-    Person(here.test_client(), USER)("POST", f"/submissions/{task['id']}/cancel")
+    Person(first.test_client(), USER)("POST", f"/submissions/{task['id']}/cancel")
 
 
 def test_a_person_has_a_number_of_sessions_and_the_oldest_end(gateways, world, monkeypatch):
     monkeypatch.setattr(entry, "MOST_SESSIONS", 3)
-    others = Browser(gateways[0].test_client(), ADMIN)
+    neighbour = Browser(gateways[0].test_client(), ADMIN)
     browsers = [Browser(gateways[0].test_client(), USER) for _ in range(5)]
-    wait_for(lambda: not known(browsers[1]), LIFETIME + 1, what="the end of the second-oldest")
-    assert [known(one) for one in browsers] == [False, False, True, True, True]
-    assert known(others)
+    wait_for(lambda: not logged_in(browsers[1]), LIFETIME + 1, what="the end of the second-oldest")
+    assert [logged_in(browser) for browser in browsers] == [False, False, True, True, True]
+    assert logged_in(neighbour)
 
 
 def test_the_database_ends_what_nobody_ends(world):

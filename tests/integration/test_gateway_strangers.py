@@ -50,15 +50,15 @@ def bearer(token: str) -> bytes:
 
 @pytest.fixture(scope="module")
 def judicator(tmp_path_factory, etcd_endpoint):
-    with Prepared(tmp_path_factory.mktemp("judicator"), etcd_endpoint).serving() as one:
-        sha = one.put(b"o" * BIG)
-        done = make_task(status="success", done=True, result=m.Result(stdout_blob=sha))
-        one.answers |= {
+    with Prepared(tmp_path_factory.mktemp("judicator"), etcd_endpoint).serving() as judicator:
+        sha = judicator.put(b"o" * BIG)
+        task = make_task(status="success", done=True, result=m.Result(stdout_blob=sha))
+        judicator.answers |= {
             "status": healthy(),
             "usage": UsageReply(allowance=Allowance(), waiting=0, running=0, stored_bytes=0),
         }
-        one.tasks(done)
-        yield one
+        judicator.tasks(task)
+        yield judicator
 
 
 @pytest.fixture(scope="module")
@@ -125,37 +125,37 @@ SLOW = {
 def test_slow_senders_come_to_an_end(address, base):
     with contextlib.ExitStack() as stack:
         crowds = [
-            stack.enter_context(crowd(address, 20, SLOW[how], drip=b"x", every=0.2))
-            for how in ("nothing", "half a head", "a body without a token", "TLS")
+            stack.enter_context(crowd(address, 20, SLOW[way], drip=b"x", every=0.2))
+            for way in ("nothing", "half a head", "a body without a token", "TLS")
         ]
-        for made in crowds:
-            ended(made, within=30)
+        for crowd_of in crowds:
+            ended(crowd_of, within=30)
 
 
-@pytest.mark.parametrize("how", SLOW)
-def test_slow_senders_hold_up_nobody(base, address, how):
+@pytest.mark.parametrize("way", SLOW)
+def test_slow_senders_hold_up_nobody(base, address, way):
     """One hundred times as many connections as threads, a byte each half a second."""
-    with crowd(address, 400, SLOW[how], drip=b"x") as made:
+    with crowd(address, 400, SLOW[way], drip=b"x") as strangers:
         assert slowest(base, OTHER) < SOON
-        assert len(made.sockets) == 400
+        assert len(strangers.sockets) == 400
 
 
 def test_slow_readers_hold_up_nobody(base, address):
     """Answers larger than all buffers, and nobody takes them."""
-    whole = httpx.get(
+    reply = httpx.get(
         f"{base}/api/v1/submissions/{ID}/output", headers={"Authorization": f"Bearer {USER}"}, trust_env=False
     )
-    assert whole.content == b"o" * BIG
+    assert reply.content == b"o" * BIG
     for path, token in ((f"/api/v1/submissions/{ID}/output", USER), ("/api/v1/openapi.json", "")):
         request = b"GET %s HTTP/1.1\r\n%s%s\r\n" % (path.encode(), HEAD, bearer(token) if token else b"")
         with crowd(address, 200, request, read=False):
             assert slowest(base, OTHER) < SOON
 
 
-def begun(one: socket.socket) -> bool:
+def begun(client: socket.socket) -> bool:
     """Whether an answer has begun to come."""
     with contextlib.suppress(BlockingIOError):
-        return bool(one.recv(1, socket.MSG_PEEK))
+        return bool(client.recv(1, socket.MSG_PEEK))
     return False
 
 
@@ -175,9 +175,9 @@ def test_one_client_has_some_downloads_at_once(base, address):
 
 
 def test_thousands_of_half_heads_hold_up_nobody(base, address):
-    with crowd(address, 2500, SLOW["half a head"], drip=b"x", every=2.0) as made:
+    with crowd(address, 2500, SLOW["half a head"], drip=b"x", every=2.0) as strangers:
         assert slowest(base, OTHER) < SOON
-        ended(made, within=40)
+        ended(strangers, within=40)
 
 
 def stored(settings):
@@ -197,10 +197,10 @@ def stored(settings):
 def test_withheld_bodies_of_strangers_are_small(settings, address, base):
     """Three thousand strangers who each send all but the end of the largest body they may."""
     begin = b"POST /login HTTP/1.1\r\n" + HEAD + b"Content-Length: 65536\r\n\r\n" + b"x" * 65_000
-    with crowd(address, 3000, begin, sources=[f"127.0.0.{number}" for number in range(11, 15)]) as made:
+    with crowd(address, 3000, begin, sources=[f"127.0.0.{number}" for number in range(11, 15)]) as strangers:
         assert slowest(base, OTHER, times=3) < SOON
         assert stored(settings) <= 3000 * 65_536
-        assert made.sockets
+        assert strangers.sockets
 
 
 def test_a_large_body_of_a_stranger_is_never_stored(settings, address, base):
@@ -268,8 +268,8 @@ def test_one_person_sends_some_large_bodies_at_once(settings, base, address):
         assert 8 * 900_000 <= stored(settings) <= 8 * 1_100_000
         text = b" " * 1_900_000 + b'{"odd": 1}'
         headers = {"Authorization": f"Bearer {USER}", "Content-Type": "application/json"}
-        other = httpx.post(f"{url}/submissions", content=text, headers=headers, timeout=60, trust_env=False)
-        assert other.status_code == 400, other.text
+        neighbour = httpx.post(f"{url}/submissions", content=text, headers=headers, timeout=60, trust_env=False)
+        assert neighbour.status_code == 400, neighbour.text
     wait_for(lambda: ninth().status_code == 400, what="the end of the uploads")
 
 
@@ -282,8 +282,8 @@ def test_a_copied_cookie_is_a_strangers_after_the_logout(settings, base, judicat
     # Log-ins wait in nginx for those that the tests before sent from this address.
     with httpx.Client(base_url=base, trust_env=False, timeout=30) as ada:
         page = ada.get("/login").text
-        found = re.search(r'name="csrf" value="([^"]+)"', page)
-        assert ada.post("/login", data={"token": USER, "csrf": found[1]}).status_code == 303
+        field = re.search(r'name="csrf" value="([^"]+)"', page)
+        assert ada.post("/login", data={"token": USER, "csrf": field[1]}).status_code == 303
         cookie = ada.cookies["judge"]
         assert ada.get("/login").status_code == 303, "who is logged in is sent on"
         inside = (
@@ -328,13 +328,13 @@ def test_the_long_polls_of_one_person_leave_room_for_those_of_others(base, judic
                 return httpx.get(path, headers={"Authorization": f"Bearer {token}"}, timeout=60, trust_env=False)
 
             polls = [pool.submit(poll, USER, ID) for _ in range(6)]
-            done, _ = concurrent.futures.wait(polls, timeout=20, return_when=concurrent.futures.FIRST_COMPLETED)
-            assert done, "those beyond one's share are answered at once"
-            assert all(one.result().headers["retry-after"] == "1" for one in done)
-            other = pool.submit(poll, OTHER, "f" * 24)
+            refused, _ = concurrent.futures.wait(polls, timeout=20, return_when=concurrent.futures.FIRST_COMPLETED)
+            assert refused, "those beyond one's share are answered at once"
+            assert all(call.result().headers["retry-after"] == "1" for call in refused)
+            neighbour = pool.submit(poll, OTHER, "f" * 24)
             assert slowest(base, OTHER, times=3) < SOON
             release.set()
-            assert "retry-after" not in other.result(60).headers
+            assert "retry-after" not in neighbour.result(60).headers
     finally:
         release.set()
         judicator.answers["get"] = before
@@ -344,19 +344,19 @@ def test_requests_behind_one_another_are_each_answered(address, base):
     with connect(address) as client:
         client.sendall(b"GET /api/v1/alive HTTP/1.1\r\nHost: x\r\n\r\n" * 49)
         client.sendall(b"GET /api/v1/alive HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-        got = b""
+        received = b""
         while piece := client.recv(65536):
-            got += piece
-    assert got.count(b"HTTP/1.1 200 ") == 50
+            received += piece
+    assert received.count(b"HTTP/1.1 200 ") == 50
 
 
 def test_an_answer_arrives_while_a_stranger_still_sends(address, base):
-    with connect(address) as one:
-        one.sendall(
+    with connect(address) as connection:
+        connection.sendall(
             b"POST /api/v1/submissions HTTP/1.1\r\n" + HEAD + b"Content-Length: 100000000\r\n\r\n" + b"x" * 5_000_000
         )
-        started, got = time.monotonic(), all_of(one)
-    assert got.startswith((b"HTTP/1.1 401 ", b"HTTP/1.1 413 ", b"HTTP/1.1 429 ")), got[:200]
+        started, reply = time.monotonic(), all_of(connection)
+    assert reply.startswith((b"HTTP/1.1 401 ", b"HTTP/1.1 413 ", b"HTTP/1.1 429 ")), reply[:200]
     assert time.monotonic() - started < SOON
 
 
@@ -372,11 +372,11 @@ def test_nobody_waits_for_a_body_that_is_withheld(address, base, path, fields):
     """Too large for a stranger and not for the app: it is not there, and the thread that would read it is free."""
     length = b"" if b"chunked" in fields else b"Content-Length: 1900000\r\n"
     form = b"Content-Type: application/x-www-form-urlencoded\r\n"
-    with connect(address) as one:
+    with connect(address) as connection:
         started = time.monotonic()
-        one.sendall(b"POST " + path + b" HTTP/1.1\r\n" + HEAD + fields + form + length + b"\r\n")
-        got = all_of(one)
-    assert got.startswith((b"HTTP/1.1 4", b"HTTP/1.1 303")), got[:200]
+        connection.sendall(b"POST " + path + b" HTTP/1.1\r\n" + HEAD + fields + form + length + b"\r\n")
+        reply = all_of(connection)
+    assert reply.startswith((b"HTTP/1.1 4", b"HTTP/1.1 303")), reply[:200]
     assert time.monotonic() - started < SOON
 
 
@@ -386,9 +386,9 @@ def test_a_body_in_chunks_is_taken_like_another(base, judicator, path):
     judicator.answers["executors"] = ExecutorsReply(executors=[executor_state()])
     headers = {"Authorization": f"Bearer {USER}", "Content-Type": "application/json"}
 
-    def post(data, **more):
+    def post(data, **options):
         pieces = (data[at : at + 1000] for at in range(0, len(data), 1000))
-        return httpx.post(base + path, content=pieces, headers={**headers, **more}, trust_env=False, timeout=60)
+        return httpx.post(base + path, content=pieces, headers={**headers, **options}, trust_env=False, timeout=60)
 
     answer = post(json.dumps({"language_id": 9, "source": "x" * 100_000}).encode())
     assert answer.status_code in {400, 422} and "language" in answer.text
@@ -421,12 +421,12 @@ def test_bodies_that_nobody_reads_hold_no_turn(address, base):
 
 
 def test_who_reads_a_byte_at_a_time_is_cut_off(address, base):
-    with connect(address, small=True) as one:
-        one.sendall(b"GET /api/v1/submissions/%s/output HTTP/1.1\r\n%s%s\r\n" % (ID.encode(), HEAD, bearer(USER)))
-        one.settimeout(1.0)
+    with connect(address, small=True) as client:
+        client.sendall(b"GET /api/v1/submissions/%s/output HTTP/1.1\r\n%s%s\r\n" % (ID.encode(), HEAD, bearer(USER)))
+        client.settimeout(1.0)
         started, count = time.monotonic(), 0
         try:
-            while piece := one.recv(1):
+            while piece := client.recv(1):
                 count += len(piece)
                 if time.monotonic() - started > 110:
                     pytest.fail("still being served")
@@ -466,8 +466,8 @@ def test_nobody_lends_themselves_another_address(base):
     """Without a proxy in front, what a client says about addresses is its own claim."""
 
     def ask(number):
-        other = f"10.0.{number // 200}.{number % 200}"
-        headers = {"Authorization": "Bearer x", "X-Forwarded-For": other, "X-Real-IP": other}
+        address_ = f"10.0.{number // 200}.{number % 200}"
+        headers = {"Authorization": "Bearer x", "X-Forwarded-For": address_, "X-Real-IP": address_}
         return httpx.get(f"{base}/api/v1/whoami", headers=headers, trust_env=False)
 
     refused = next(answer for answer in map(ask, range(1000)) if answer.status_code != 401)
@@ -528,9 +528,9 @@ def test_a_flood_of_whole_requests_leaves_people_their_turn(base, address):
 
     def ask():
         while not stop.is_set():
-            with contextlib.suppress(OSError), connect(address) as one:
-                one.sendall(b"GET /login HTTP/1.1\r\nHost: x\r\n\r\n")
-                while one.recv(65536):
+            with contextlib.suppress(OSError), connect(address) as connection:
+                connection.sendall(b"GET /login HTTP/1.1\r\nHost: x\r\n\r\n")
+                while connection.recv(65536):
                     pass
 
     threads = [threading.Thread(target=ask) for _ in range(32)]

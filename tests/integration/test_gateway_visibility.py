@@ -79,10 +79,10 @@ BODY = (
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory, etcd_endpoint, mongod_address):
-    made = World(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address)
-    made.judicator(executor_expiry=3600.0, executor_forget=7200.0, task_expiry=3600.0)
-    yield made
-    made.close()
+    world = World(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address)
+    world.judicator(executor_expiry=3600.0, executor_forget=7200.0, task_expiry=3600.0)
+    yield world
+    world.close()
 
 
 @pytest.fixture(scope="module")
@@ -97,15 +97,15 @@ def app(world, tmp_path_factory):
     directory = tmp_path_factory.mktemp("gw")
     settings = make_config(directory, world.etcd_config, world.tls("gateway-1", "gateway"), rpc_timeout=60.0)
     write_tokens(directory / "tokens.yml", PEOPLE)
-    with serving_app(settings) as made:
-        yield made
+    with serving_app(settings) as app:
+        yield app
 
 
 @pytest.fixture(scope="module")
 def executor(world):
-    made = world.executor("e1", 2, languages=("c",))
-    made.report()
-    return made
+    executor = world.executor("e1", 2, languages=("c",))
+    executor.report()
+    return executor
 
 
 def bring(people, **fields: Any) -> ProblemInfo:
@@ -119,34 +119,34 @@ def change(people, **fields: Any) -> ProblemInfo:
 
 def delete(people) -> None:
     """Delete the problem, after what waits for a verdict."""
-    for one in people.call("search", m.SearchRequest(problem=NAME, done=False, limit=100), m.SearchReply).tasks:
-        people.call("cancel", m.TaskRef(id=one.id), m.Task, by=ROOT)
+    for task in people.call("search", m.SearchRequest(problem=NAME, done=False, limit=100), m.SearchReply).tasks:
+        people.call("cancel", m.TaskRef(id=task.id), m.Task, by=ROOT)
     people.call("delete_problem", ProblemName(name=NAME), Deleted, by=ROOT)
 
 
 def routes(app, files: list[str], tasks: list[str]) -> list[tuple[str, str, str]]:
     """(method, path, endpoint) of every route, with the problem, each of its files and the user's submission."""
-    found = []
+    calls = []
     for rule in app.url_map.iter_rules():
         if rule.endpoint in APART:
             continue
-        given = {
+        values = {
             "name": [NAME], "sha": files, "id": tasks, "task_id": tasks, "token": ["0" * 16], "number": ["1"],
             "code": ["field"], "action": ["ping"],
         }  # fmt: skip
-        assert rule.arguments <= set(given), f"say in this test what {rule.arguments - set(given)} of {rule} may be"
+        assert rule.arguments <= set(values), f"say in this test what {rule.arguments - set(values)} of {rule} may be"
         paths = [rule.rule]
         for name in rule.arguments:
-            paths = [path.replace(f"<{name}>", value) for path in paths for value in given[name]]
-        found += [(method, path, rule.endpoint) for method in sorted(rule.methods - {"OPTIONS"}) for path in paths]
-    return found
+            paths = [path.replace(f"<{name}>", value) for path in paths for value in values[name]]
+        calls += [(method, path, rule.endpoint) for method in sorted(rule.methods - {"OPTIONS"}) for path in paths]
+    return calls
 
 
 def answers(app, calls: list[tuple[str, str, str]], token: str | None) -> dict[str, str]:
     """The answer of each route to somebody with this token, as one text."""
     person, browser = Person(app.test_client(), token), Browser(app.test_client(), token)
     csrf = browser.csrf("/submit") if token else ""
-    found = {}
+    texts = {}
     for method, path, endpoint in calls:
         json = {"json": BODIES.get(endpoint, {})} if method in {"POST", "PUT", "DELETE"} else {}
         kind, _, call = endpoint.partition(".")
@@ -166,8 +166,8 @@ def answers(app, calls: list[tuple[str, str, str]], token: str | None) -> dict[s
         heads = re.sub(HEADS, r"\1: …", str(answer.headers))
         if volatile or method == "HEAD":
             heads = re.sub(LENGTHS, r"\1: …", heads)
-        found[f"{method} {path}"] = f"{answer.status}\n{heads}\n{body}"
-    return found
+        texts[f"{method} {path}"] = f"{answer.status}\n{heads}\n{body}"
+    return texts
 
 
 @pytest.fixture(scope="module")
@@ -175,24 +175,26 @@ def collected(app, world, people, executor):
     """By state and user the answers of all routes; those of `deleted` are what the others are held against."""
     info = bring(people, visible=True)
     render_statements(people, executor, info)
-    seen = check(Person(app.test_client(), USER)("GET", f"/problems/{NAME}"), 200, "problem")
-    parts = [*seen["statements"], *seen["attachments"]]
-    files = sorted({one["file"] for one in parts} | {one["input_file"] for one in seen["samples"] if one["input_file"]})
-    mine = judge(people, executor, "AC", user="ada", problem=NAME)
-    calls = routes(app, files[:4], mine)
-    found: dict[str, dict[str, dict[str, str]]] = {}
-    found["visible"] = {"ada": answers(app, reading(calls), USER)}
+    problem = check(Person(app.test_client(), USER)("GET", f"/problems/{NAME}"), 200, "problem")
+    parts = [*problem["statements"], *problem["attachments"]]
+    files = sorted(
+        {row["file"] for row in parts} | {row["input_file"] for row in problem["samples"] if row["input_file"]}
+    )
+    task = judge(people, executor, "AC", user="ada", problem=NAME)
+    calls = routes(app, files[:4], task)
+    collections: dict[str, dict[str, dict[str, str]]] = {}
+    collections["visible"] = {"ada": answers(app, reading(calls), USER)}
     for state, (visibility, users) in HIDDEN.items():
         change(people, visibility=visibility)
-        found[state] = {user: answers(app, calls, token) for user, token in users.items()}
+        collections[state] = {user: answers(app, calls, token) for user, token in users.items()}
     delete(people)
-    found["deleted"] = {user: answers(app, calls, token) for user, token in {**USERS, "mary": MEMBER}.items()}
-    return found
+    collections["deleted"] = {user: answers(app, calls, token) for user, token in {**USERS, "mary": MEMBER}.items()}
+    return collections
 
 
-def unlike(call: str, text: str, other: str) -> list[str]:
+def unlike(call: str, text: str, baseline: str) -> list[str]:
     """The lines in which two answers differ, each with the call."""
-    lines = difflib.unified_diff(text.splitlines(), other.splitlines(), n=0, lineterm="")
+    lines = difflib.unified_diff(text.splitlines(), baseline.splitlines(), n=0, lineterm="")
     return [f"{call}: {line[:300]}" for line in lines if not line.startswith(("---", "+++", "@@"))]
 
 
@@ -209,8 +211,8 @@ def test_a_hidden_problem_is_answered_as_one_that_does_not_exist(collected, stat
 
 
 def test_the_answers_that_are_compared_differ_where_the_problem_is_visible(collected):
-    seen, missing = collected["visible"]["ada"], collected["deleted"]["ada"]
-    different = {call for call, text in seen.items() if text != missing[call]}
+    visible, missing = collected["visible"]["ada"], collected["deleted"]["ada"]
+    different = {call for call, text in visible.items() if text != missing[call]}
     assert {f"GET /problems/{NAME}", f"GET /api/v1/problems/{NAME}", "GET /api/v1/problems", "GET /", "GET /problems",
             "GET /submit", f"GET /api/v1/problems/{NAME}/statement"} <= different  # fmt: skip
     assert sum("/files/" in call for call in different) > 3
@@ -235,11 +237,11 @@ def status(app, token: str, method: str = "GET", path: str = f"/problems/{NAME}"
 @pytest.mark.parametrize("token", [ADMIN, JUDGE, OWNER])
 def test_judges_admins_and_owners_see_and_try_a_hidden_problem(app, caves, token):
     person = Person(app.test_client(), token)
-    assert [one["name"] for one in check(person("GET", "/problems"), 200, "problems")["problems"]] == [NAME]
-    seen = check(person("GET", f"/problems/{NAME}"), 200, "problem")
-    assert (seen["visibility"]["everyone"], seen["owners"]) == (False, ["olga"])
+    assert [entry["name"] for entry in check(person("GET", "/problems"), 200, "problems")["problems"]] == [NAME]
+    problem = check(person("GET", f"/problems/{NAME}"), 200, "problem")
+    assert (problem["visibility"]["everyone"], problem["owners"]) == (False, ["olga"])
     assert status(app, token, path=f"/problems/{NAME}/statement") == 200
-    assert status(app, token, path=f"/problems/{NAME}/files/{seen['attachments'][0]['file']}") == 200
+    assert status(app, token, path=f"/problems/{NAME}/files/{problem['attachments'][0]['file']}") == 200
     assert person("POST", "/submissions", json=PROGRAM).status_code == 201
     browser = Browser(app.test_client(), token)
     assert '<span class="badge warn small">hidden</span>' in browser.get("/problems").text
@@ -249,8 +251,8 @@ def test_judges_admins_and_owners_see_and_try_a_hidden_problem(app, caves, token
 
 def test_users_of_a_visible_problem_do_not_hear_who_else_sees_it(app, people, caves):
     change(people, visibility=Visibility(groups=GROUP))
-    seen = check(Person(app.test_client(), MEMBER)("GET", f"/problems/{NAME}"), 200, "problem")
-    assert (seen["visibility"], seen["owners"]) == (None, [])
+    problem = check(Person(app.test_client(), MEMBER)("GET", f"/problems/{NAME}"), 200, "problem")
+    assert (problem["visibility"], problem["owners"]) == (None, [])
     assert 'id="visibility"' not in Browser(app.test_client(), MEMBER).get(f"/problems/{NAME}").text
     assert status(app, OTHER) == 404
 
@@ -281,20 +283,20 @@ def test_a_time_that_has_come_and_a_new_member_show_the_problem_soon(app, people
 
 
 def test_a_new_problem_is_hidden_and_a_new_content_changes_nothing(world, people):
-    def seen() -> list[str]:
+    def listed_names() -> list[str]:
         reply = people.call("problems", m.Empty(), ProblemsReply, by=By(actor="bob", role="user"))
-        return [one.name for one in reply.problems]
+        return [problem.name for problem in reply.problems]
 
-    assert bring(people).visibility == Visibility() and seen() == []
-    assert bring(people, visible=True).visibility == EVERYONE and seen() == [NAME]
+    assert bring(people).visibility == Visibility() and listed_names() == []
+    assert bring(people, visible=True).visibility == EVERYONE and listed_names() == [NAME]
     assert bring(people).visibility == EVERYONE
     later = change(people, visibility=Visibility(everyone=True, since=LATER), owners=["olga"])
     assert (bring(people).visibility, bring(people).owners) == (later.visibility, ["olga"])
-    assert bring(people, visible=False).visibility == Visibility() and seen() == []
+    assert bring(people, visible=False).visibility == Visibility() and listed_names() == []
     # As releases before have stored it.
     world.db.problems.update_one({"_id": NAME}, {"$unset": {"visibility": "", "owners": ""}})
-    assert seen() == [NAME]
-    assert bring(people).visibility == EVERYONE and seen() == [NAME]
+    assert listed_names() == [NAME]
+    assert bring(people).visibility == EVERYONE and listed_names() == [NAME]
     delete(people)
     assert bring(people).visibility == Visibility(), "a deleted problem leaves nothing to its successor"
     delete(people)

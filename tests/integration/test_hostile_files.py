@@ -35,8 +35,8 @@ FAILED = {Verdict.CE, Verdict.RTE, Verdict.WA, Verdict.AC, Verdict.TLE}
 
 @pytest.fixture(scope="module")
 def pool():
-    with language_pool("hostile-files") as made:
-        yield made
+    with language_pool("hostile-files") as pool:
+        yield pool
 
 
 @pytest.fixture
@@ -45,8 +45,8 @@ def pipeline(pool, work):
 
 
 def job(files, data=None, **fields) -> Job:
-    given = Submission(files=[SourceFile.of(name, text) for name, text in files.items()], **fields)
-    assignment = Assignment(id="1" * 24, attempt=1, claim="c1", submission=given)
+    submission = Submission(files=[SourceFile.of(name, text) for name, text in files.items()], **fields)
+    assignment = Assignment(id="1" * 24, attempt=1, claim="c1", submission=submission)
     return Job(assignment=assignment, data=data, language_version="v1")
 
 
@@ -68,8 +68,8 @@ def library(work: Path, languages=("cpp",)):
     )
 
 
-def ended(pipeline, one) -> tuple[Verdict, str]:
-    finished = pipeline.execute(one)
+def ended(pipeline, job_) -> tuple[Verdict, str]:
+    finished = pipeline.execute(job_)
     assert not finished.broken
     assert finished.completed is not None
     assert not finished.completed.retry, finished.completed.result.reason
@@ -102,8 +102,8 @@ def test_a_file_called_like_a_folder_of_the_problem(pipeline, work, own):
 
 
 def test_more_files_than_a_sandbox_has_room_for(work):
-    with SandboxPool(f"test-few-{os.getpid()}", sizes=Sizes(box_inodes=100)) as few:
-        pipeline = Pipeline(take=few.take, tell=lambda _: None, table=TABLE, outputs=work)
+    with SandboxPool(f"test-few-{os.getpid()}", sizes=Sizes(box_inodes=100)) as small_pool:
+        pipeline = Pipeline(take=small_pool.take, tell=lambda _: None, table=TABLE, outputs=work)
         files = {f"{'/'.join('abcdefgh')}{number}/x.c": MAIN for number in range(100)}
         verdict, reason = ended(pipeline, job(files, language="c"))
         assert verdict is Verdict.CE
@@ -127,8 +127,8 @@ def test_more_files_than_a_sandbox_has_room_for(work):
 
 
 def test_files_that_do_not_fit_beside_a_program_that_is_judged_without_a_problem(work):
-    with SandboxPool(f"test-scratch-{os.getpid()}", sizes=Sizes(scratch_inodes=50)) as few:
-        pipeline = Pipeline(take=few.take, tell=lambda _: None, table=TABLE, outputs=work)
+    with SandboxPool(f"test-scratch-{os.getpid()}", sizes=Sizes(scratch_inodes=50)) as small_pool:
+        pipeline = Pipeline(take=small_pool.take, tell=lambda _: None, table=TABLE, outputs=work)
         files = {"a.py": b"print(1)", **{f"{number}/x": b"" for number in range(60)}}
         options = RunOptions(alone=True)
         verdict, reason = ended(pipeline, job(files, language="python3", entry="a.py", options=options))
@@ -192,10 +192,10 @@ def test_a_task_that_breaks_its_sandbox_is_given_back_and_the_next_finds_the_slo
         return box
 
     pipeline = Pipeline(take=broken, tell=lambda _: None, table=TABLE, outputs=work)
-    one = Job(assignment=Assignment(id="1" * 24, attempt=1, claim="c1", submission=Submission(command="true")))
-    finished = pipeline.execute(one)
+    job_ = Job(assignment=Assignment(id="1" * 24, attempt=1, claim="c1", submission=Submission(command="true")))
+    finished = pipeline.execute(job_)
     assert finished.broken
     assert finished.completed.retry
     assert "the sandbox of" in finished.completed.result.reason
     healthy = dataclasses.replace(pipeline, take=pool.take)
-    assert healthy.execute(one).completed.verdict is Verdict.AC
+    assert healthy.execute(job_).completed.verdict is Verdict.AC

@@ -24,21 +24,21 @@ FOREIGN = Path(__file__).resolve().parents[2] / "examples/foreign"
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with running(tmp_path_factory.mktemp("importers") / "cluster", "--slots", "2") as found:
-        yield found
-    assert processes_of(str(found.directory)) == {}
+    with running(tmp_path_factory.mktemp("importers") / "cluster", "--slots", "2") as cluster:
+        yield cluster
+    assert processes_of(str(cluster.directory)) == {}
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in FOREIGN.iterdir()))
 def test_examples_verify_and_are_converted(cluster: Cluster, name: str, tmp_path: Path) -> None:
-    said = ctl(cluster, "problem", "verify", str(FOREIGN / name), "--as", name)
-    assert "all as expected" in said.stdout
+    output = ctl(cluster, "problem", "verify", str(FOREIGN / name), "--as", name)
+    assert "all as expected" in output.stdout
     exported = tmp_path / name
     ctl(cluster, "problem", "export", name, str(exported))
     with cluster.api() as api:
         stored = exporting.manifest_of(api, exporting.find(api, name))
-    how = importing.Reading(name=name)
-    with read_package(exported, name=name) as package, how.whole(cluster.api(), FOREIGN / name) as original:
+    reading = importing.Reading(name=name)
+    with read_package(exported, name=name) as package, reading.whole(cluster.api(), FOREIGN / name) as original:
         assert package.yaml.problem_format_version == "2025-09"
         assert package.blobs.keys() >= original.manifest.blobs() - {original.manifest.package}
         # Judges see the same of both, so that what verified once does so again.
@@ -47,24 +47,24 @@ def test_examples_verify_and_are_converted(cluster: Cluster, name: str, tmp_path
 
 def judged(manifest: ProblemManifest) -> dict[str, Any]:
     """All of a manifest but its origin, and a limit that an import measured."""
-    told = manifest.model_dump(exclude={"origin", "limit_origin"})
+    facts = manifest.model_dump(exclude={"origin", "limit_origin"})
     if manifest.limit_origin is None or manifest.limit_origin.how == "inferred":
-        del told["limits"]["cpu"]
-    return told
+        del facts["limits"]["cpu"]
+    return facts
 
 
 def test_a_converted_package_verifies(cluster: Cluster, tmp_path: Path) -> None:
     """Its limit is inferred again."""
     ctl(cluster, "problem", "import", str(FOREIGN / "directory-primes"))
     ctl(cluster, "problem", "export", "directory-primes", str(tmp_path / "exported"))
-    said = ctl(cluster, "problem", "verify", str(tmp_path / "exported"), "--as", "primes-again")
-    assert "all as expected" in said.stdout
+    output = ctl(cluster, "problem", "verify", str(tmp_path / "exported"), "--as", "primes-again")
+    assert "all as expected" in output.stdout
 
 
 def test_what_was_carried_over_is_said(cluster: Cluster) -> None:
-    said = ctl(cluster, "problem", "import", str(FOREIGN / "polygon-split")).stderr
-    assert "carried over: checker files/check.cpp (testlib)" in said
-    assert "not carried over: feedback-policy points" in said
+    output = ctl(cluster, "problem", "import", str(FOREIGN / "polygon-split")).stderr
+    assert "carried over: checker files/check.cpp (testlib)" in output
+    assert "not carried over: feedback-policy points" in output
 
 
 def test_programs_that_make_tests_are_taken_at_their_word(cluster: Cluster, tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_programs_that_make_tests_are_taken_at_their_word(cluster: Cluster, tmp_
     (root / "files/gen.cpp").write_text('#include <cstdio>\nint main() { for (;;) puts("more and more"); }\n')
     failed = ctl(cluster, "problem", "import", str(root), code=2).stderr
     assert "tests/02" in failed and "64 MiB" in failed
-    names = [one["name"] for one in json.loads(ctl(cluster, "problem", "list", "--output", "json").stdout)["problems"]]
+    names = [row["name"] for row in json.loads(ctl(cluster, "problem", "list", "--output", "json").stdout)["problems"]]
     assert "sums" not in names
 
 
@@ -99,6 +99,6 @@ def test_tests_that_take_too_much_together_are_made_alone(cluster: Cluster, tmp_
     with importing.Reading().whole(cluster.api(), root) as package:
         assert [package.read(test.answer) for test in package.manifest.tests] == [b"6\n", *3 * [b"4\n"], *2 * [b"2\n"]]
     (root / "files/gen.py").write_text("while True:\n    pass\n")
-    made = importing.Reading().whole(cluster.api(), root)
-    with pytest.raises(PackageError, match=r"tests/02: takes more than 1.5 s"), made:
+    tests_ = importing.Reading().whole(cluster.api(), root)
+    with pytest.raises(PackageError, match=r"tests/02: takes more than 1.5 s"), tests_:
         pass

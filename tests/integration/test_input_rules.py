@@ -30,9 +30,9 @@ JUDGE0_C = 50
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory, etcd_endpoint: str, mongod_address: str) -> Iterator[World]:
-    with patient_world(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as one:
-        one.executor().report(vacant=0)  # Judge0's API takes what an executor has the language of
-        yield one
+    with patient_world(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as world:
+        world.executor().report(vacant=0)  # Judge0's API takes what an executor has the language of
+        yield world
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +42,8 @@ def settings(world: World, tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.fixture(scope="module")
 def url(settings: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with running_gateway(settings, tmp_path_factory.mktemp("daemon")) as one:
-        yield one
+    with running_gateway(settings, tmp_path_factory.mktemp("daemon")) as url:
+        yield url
 
 
 @pytest.mark.parametrize("rule", SENTENCES)
@@ -52,38 +52,38 @@ def test_a_rule_has_one_sentence_wherever_a_source_comes_from(
 ) -> None:
     data, sentence = SENTENCES[rule]
     text = data.decode()
-    said = {}
+    texts = {}
     # judgectl
     (tmp_path / "token").write_text(USER)
     (tmp_path / "token").chmod(0o600)
     (tmp_path / "client.yml").write_text(f"server: {url}\ntoken_file: token\n")
     (tmp_path / "a.c").write_bytes(data)
-    said["judgectl"] = judgectl(tmp_path / "client.yml", "submit", "--no-wait", str(tmp_path / "a.c"), code=2).stderr
+    texts["judgectl"] = judgectl(tmp_path / "client.yml", "submit", "--no-wait", str(tmp_path / "a.c"), code=2).stderr
     # the API and Judge0's
     headers = {"Authorization": f"Bearer {USER}"}
     with httpx.Client(base_url=url, headers=headers, trust_env=False) as http:
         answer = http.post("/api/v1/submissions", json={"language": "c", "source": text})
         assert answer.json()["field"] == "source"
-        said["API"] = answer.json()["error"]
+        texts["API"] = answer.json()["error"]
         fields = {"language_id": JUDGE0_C, "source_code": base64.b64encode(data).decode()}
         answer = http.post("/judge0/submissions?base64_encoded=true", json=fields)
         assert "source_code" in answer.json(), answer.text
-        said["Judge0"] = answer.json()["source_code"][0]
+        texts["Judge0"] = answer.json()["source_code"][0]
     # the form: typed and chosen
     with serving_app(settings) as app:
         browser = Browser(app.test_client(), USER)
         answer = browser.post("/submit", "/submit", language="c", source=text)
         assert answer.status_code in {400, 413}
-        said["form"] = html.unescape(answer.text)
+        texts["form"] = html.unescape(answer.text)
         answer = browser.post("/submit", "/submit", language="c", file=(tmp_path / "a.c").open("rb"))
-        said["file"] = html.unescape(answer.text)
+        texts["file"] = html.unescape(answer.text)
     with pytest.raises(UsageError) as caught:
         world.client().call("add", m.Submission(user="ada", language="c", source=text), m.AddReply)
-    said["judicator"] = str(caught.value)
+    texts["judicator"] = str(caught.value)
     if rule == "empty":
-        assert said.pop("Judge0") == BLANK, "its clients know that"
+        assert texts.pop("Judge0") == BLANK, "its clients know that"
     assert {
-        place: " ".join(words.split()) for place, words in said.items() if sentence not in " ".join(words.split())
+        place: " ".join(words.split()) for place, words in texts.items() if sentence not in " ".join(words.split())
     } == {}
 
 

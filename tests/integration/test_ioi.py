@@ -34,8 +34,8 @@ OPEN = 'out = open(to_first, "wb", buffering=0)\nheard = open(from_first, "rb")\
 
 @pytest.fixture(scope="module")
 def pool():
-    with contextlib.closing(SandboxPool(f"test-ioi-{os.getpid()}", paths=extra_paths(TABLE.values()))) as made:
-        yield made
+    with contextlib.closing(SandboxPool(f"test-ioi-{os.getpid()}", paths=extra_paths(TABLE.values()))) as pool:
+        yield pool
 
 
 @pytest.fixture
@@ -43,10 +43,10 @@ def pipeline(pool, work):
     return Pipeline(take=pool.take, tell=lambda _: None, table=TABLE, outputs=work)
 
 
-def communication(work, manager: str, said: str = "io: std\n", yaml: str = YAML):
+def communication(work, manager: str, settings: str = "io: std\n", yaml: str = YAML):
     files = {
         "problem.yaml": yaml,
-        "judge.yaml": f"kind: communication\n{said}",
+        "judge.yaml": f"kind: communication\n{settings}",
         "manager/manager.py": MANAGER + manager,
         **TESTS,
     }
@@ -90,27 +90,27 @@ ECHO = "print(input(), flush=True)\n"
     ],
 )
 def test_who_decides(pipeline, work, manager, source, verdict, reason):
-    done = judge(pipeline, communication(work, manager), source)
-    assert (done.verdict, reason in done.result.reason) == (verdict, True), done.result.reason
+    judged = judge(pipeline, communication(work, manager), source)
+    assert (judged.verdict, reason in judged.result.reason) == (verdict, True), judged.result.reason
 
 
 def test_the_end_of_input_can_be_seen_while_the_manager_waits(pipeline, work):
     manager = OPEN + "out.write(b'1 2 3\\n'); out.close(); end(float(heard.read().split()[0] == b'6'))"
-    done = judge(pipeline, communication(work, manager), "import sys; print(sum(map(int, sys.stdin.read().split())))")
-    assert done.verdict is Verdict.AC, done.result.reason
+    judged = judge(pipeline, communication(work, manager), "import sys; print(sum(map(int, sys.stdin.read().split())))")
+    assert judged.verdict is Verdict.AC, judged.result.reason
 
 
 @pytest.mark.parametrize("order", ["out, heard", "heard, out"])
 @pytest.mark.parametrize("way", ["std", "fifo"])
 def test_pipes_may_be_opened_in_any_order(pipeline, work, order, way):
     opened = {"out": 'out = open(to_first, "w")\n', "heard": "heard = open(from_first)\n"}
-    manager = "".join(opened[one] for one in order.split(", "))
+    manager = "".join(opened[pipe] for pipe in order.split(", "))
     manager += "out.write('7\\n'); out.flush(); end(float(heard.readline() == '7\\n'))"
     source = ECHO if way == "std" else (
         "import sys\nsource = open(sys.argv[1])\nline = source.readline()\nopen(sys.argv[2], 'w').write(line)\n"
     )  # fmt: skip
-    done = judge(pipeline, communication(work, manager, f"io: {way}\n"), source)
-    assert done.verdict is Verdict.AC, done.result.reason
+    judged = judge(pipeline, communication(work, manager, f"io: {way}\n"), source)
+    assert judged.verdict is Verdict.AC, judged.result.reason
 
 
 # Writes to its first pipe, and reads from the second some time after the process has ended.
@@ -125,7 +125,7 @@ ADDS = "print(sum(map(int, heard.readline().split())), file=out, flush=True)"
 
 
 @pytest.mark.parametrize(
-    ("said", "read", "opened"),
+    ("settings", "read", "opened"),
     [
         ("writes_first: true\n", "read", "heard, out = open(sys.argv[2]), open(sys.argv[1], 'w')"),
         ("writes_first: true\nio: std\n", "read", "heard, out = sys.stdin, sys.stdout"),
@@ -134,11 +134,11 @@ ADDS = "print(sum(map(int, heard.readline().split())), file=out, flush=True)"
     ],
     ids=["names", "streams", "not said"],
 )
-def test_a_manager_may_write_first(pipeline, work, said, read, opened):
+def test_a_manager_may_write_first(pipeline, work, settings, read, opened):
     """What a process says last is there after its end, whichever way it uses a pipe."""
-    data = communication(work, WRITES_FIRST.replace("READ", read), said)
-    done = judge(pipeline, data, f"import sys\n{opened}\n{ADDS}")
-    assert done.verdict is Verdict.AC, done.result.reason
+    data = communication(work, WRITES_FIRST.replace("READ", read), settings)
+    judged = judge(pipeline, data, f"import sys\n{opened}\n{ADDS}")
+    assert judged.verdict is Verdict.AC, judged.result.reason
 
 
 def test_what_is_too_big_to_run_twice_is_a_compile_error(pipeline, work, monkeypatch):
@@ -153,12 +153,12 @@ def test_what_is_too_big_to_run_twice_is_a_compile_error(pipeline, work, monkeyp
 def test_outcomes_are_parts_of_the_points(pipeline, work):
     group = "max_score: 40\nscore_aggregation: min\n"
     data = communication(work, "end(0.25, 'translate:partial')")
-    done = judge(pipeline, data, "pass")
-    assert (done.verdict, done.result.tests[0].feedback) == ("AC", "Output is partially correct")
+    judged = judge(pipeline, data, "pass")
+    assert (judged.verdict, judged.result.tests[0].feedback) == ("AC", "Output is partially correct")
     files = {"problem.yaml": YAML, "judge.yaml": "kind: communication\n", "manager/m.py": MANAGER + "end(0.25)"}
     files |= TESTS | {"data/secret/test_group.yaml": group}
-    other = packages.load(packages.write(work / "other", files), work / "blobs")
-    assert judge(pipeline, other, "pass").result.score == 10
+    second_data = packages.load(packages.write(work / "other", files), work / "blobs")
+    assert judge(pipeline, second_data, "pass").result.score == 10
 
 
 def test_without_scores_a_part_is_wrong(pipeline, work):
@@ -171,9 +171,9 @@ def test_without_scores_a_part_is_wrong(pipeline, work):
 
 def test_what_is_used_is_that_of_all_processes(pipeline, work):
     source = "import time\nwhile time.process_time() < 0.15: pass\nx = bytearray(20 << 20)\n"
-    done = judge(pipeline, communication(work, "end(1)", "processes: 2\nio: std\n"), source)
-    assert done.verdict is Verdict.TLE or 0.28 < done.result.tests[0].cpu < 0.45
-    assert 20 << 20 < done.result.tests[0].memory < 60 << 20
+    judged = judge(pipeline, communication(work, "end(1)", "processes: 2\nio: std\n"), source)
+    assert judged.verdict is Verdict.TLE or 0.28 < judged.result.tests[0].cpu < 0.45
+    assert 20 << 20 < judged.result.tests[0].memory < 60 << 20
 
 
 # --- tasks of other systems -------------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ def load(work, files):
 
 
 @pytest.mark.parametrize(
-    ("source", "verdict", "score", "said"),
+    ("source", "verdict", "score", "message"),
     [
         ("print(int(input()) // 2)", "AC", 100, "Output is correct"),
         ("print(input())", "AC", 50, "not halved"),
@@ -213,15 +213,15 @@ def load(work, files):
         ("n = int(input()); print(2 if n == 4 else n)", "AC", 75, "Output is correct"),
     ],
 )
-def test_a_checker_of_cms(pipeline, work, source, verdict, score, said):
-    done = judge(pipeline, load(work, TASK | {"check/checker.c": CHECKER}), source)
-    assert (done.verdict, done.result.score) == (verdict, score), done.result.reason
-    assert done.result.tests[0].feedback == said
+def test_a_checker_of_cms(pipeline, work, source, verdict, score, message):
+    judged = judge(pipeline, load(work, TASK | {"check/checker.c": CHECKER}), source)
+    assert (judged.verdict, judged.result.score) == (verdict, score), judged.result.reason
+    assert judged.result.tests[0].feedback == message
 
 
 def test_a_checker_that_fails_is_the_judges_error(pipeline, work):
-    done = judge(pipeline, load(work, TASK | {"check/checker.c": CHECKER}), "print('x')")
-    assert done.verdict is Verdict.JE
+    judged = judge(pipeline, load(work, TASK | {"check/checker.c": CHECKER}), "print('x')")
+    assert judged.verdict is Verdict.JE
 
 
 @pytest.mark.parametrize(
@@ -230,8 +230,8 @@ def test_a_checker_that_fails_is_the_judges_error(pipeline, work):
      ("", "JE", None), ("nan", "JE", None), ("0.5.5", "JE", None), ("yes", "JE", None)],
 )  # fmt: skip
 def test_outcomes_as_checkers_write_them(pipeline, work, printed, verdict, score):
-    done = judge(pipeline, load(work, TASK | {"check/checker.py": f"print({printed!r})\n"}), "print(1)")
-    assert (done.verdict, done.result.score) == (verdict, score), done.result.reason
+    judged = judge(pipeline, load(work, TASK | {"check/checker.py": f"print({printed!r})\n"}), "print(1)")
+    assert (judged.verdict, judged.result.score) == (verdict, score), judged.result.reason
 
 
 def test_a_checker_without_its_source(pipeline, work):
@@ -257,9 +257,9 @@ def test_files_of_cms(pipeline, work):
 def test_products_of_cms(pipeline, work):
     scores = "score_type: GroupMul\nscore_type_parameters: [[30, '000'], [70, '.*']]\n"
     files = TASK | {"task.yaml": TASK["task.yaml"] + scores, "check/checker.c": CHECKER}
-    done = judge(pipeline, load(work, files), "print(input())")
-    assert done.result.score == 30 * 0.5 + 70 * 0.25
-    assert [group.score for group in done.result.groups] == [15, 17.5]
+    judged = judge(pipeline, load(work, files), "print(input())")
+    assert judged.result.score == 30 * 0.5 + 70 * 0.25
+    assert [group.score for group in judged.result.groups] == [15, 17.5]
 
 
 @pytest.mark.parametrize(
@@ -277,9 +277,9 @@ def test_thresholds_of_cms(pipeline, work, source, groups):
     scores = "score_type: GroupThreshold\nscore_type_parameters: [[30, '000', 2], [70, '.*', 4.5]]\n"
     checker = "import sys\nprint(open(sys.argv[3]).read())\n"
     files = TASK | {"task.yaml": TASK["task.yaml"] + scores, "check/checker.py": checker}
-    done = judge(pipeline, load(work, files), source)
-    assert [group.score for group in done.result.groups] == groups
-    assert done.result.score == sum(groups)
+    judged = judge(pipeline, load(work, files), source)
+    assert [group.score for group in judged.result.groups] == groups
+    assert judged.result.score == sum(groups)
 
 
 STUB = """#include <cstdio>
@@ -318,9 +318,9 @@ int main(int argc, char **argv) {
 def test_a_communication_task_of_cms_with_stubs(pipeline, work, source, verdict):
     files = TASK | {"task.yaml": TASK["task.yaml"] + "num_processes: 2\n", "check/manager.cpp": TALKS}
     files |= {"sol/stub.cpp": STUB, "sol/half.h": "int half(int number);\n"}
-    done = judge(pipeline, load(work, files), f'#include "half.h"\n{source}\n', "cpp")
-    assert done.verdict == verdict, done.result.reason
-    assert done.result.score == (100 if verdict == "AC" else 0)
+    judged = judge(pipeline, load(work, files), f'#include "half.h"\n{source}\n', "cpp")
+    assert judged.verdict == verdict, judged.result.reason
+    assert judged.result.score == (100 if verdict == "AC" else 0)
 
 
 def test_an_export_of_tps_with_graders(pipeline, work):
@@ -339,6 +339,6 @@ def test_an_export_of_tps_with_graders(pipeline, work):
         files |= {f"tests/{name}.in": f"{number}\n", f"tests/{name}.out": f"{number // 2}\n"}
     data = load(work, files)
     assert judge(pipeline, data, "def half(n):\n    return n // 2\n").result.score == 100
-    done = judge(pipeline, data, '#include "half.h"\nint half(int n) { return n < 1000 ? n / 2 : 0; }\n', "cpp")
-    assert (done.verdict, done.result.score) == ("WA", 30)
+    judged = judge(pipeline, data, '#include "half.h"\nint half(int n) { return n < 1000 ? n / 2 : 0; }\n', "cpp")
+    assert (judged.verdict, judged.result.score) == ("WA", 30)
     assert judge(pipeline, data, "import sys\nsys.exit(3)\n").result.score == 0

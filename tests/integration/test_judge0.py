@@ -78,15 +78,15 @@ def row(*_names: str) -> Callable[[T], T]:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     directory = tmp_path_factory.mktemp("judge0") / "cluster"
-    with running(directory, "--slots", "2", "--callback-network", "127.0.0.0/8") as found:
-        tokens = Path(found.config("gateway")["tokens"])
+    with running(directory, "--slots", "2", "--callback-network", "127.0.0.0/8") as cluster:
+        tokens = Path(cluster.config("gateway")["tokens"])
         rows = yaml.safe_load(tokens.read_text())
         people = (("ada", "user", ADA), ("bob", "user", BOB), ("eve", "judge", EVE), ("operator", "admin", ROOT))
         for user, role, token in people:
             rows["tokens"].append({"user": user, "role": role, "sha256": token_digest(token)})
         tokens.write_text(yaml.safe_dump(rows))
-        yield found
-    assert processes_of(str(found.directory)) == {}
+        yield cluster
+    assert processes_of(str(cluster.directory)) == {}
 
 
 @pytest.fixture(scope="module")
@@ -100,23 +100,23 @@ def http(server: str) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=server, headers={"X-Auth-Token": ADA}, trust_env=False, timeout=120) as client:
         wait_for(lambda: client.get("/about").status_code == 200, what="the token of ada")
         # A busy machine takes its time to try all compilers.
-        wanted = {PYTHON, C, CPP, JAVA, 103, 113}
-        wait_for(lambda: wanted <= {one["id"] for one in client.get("/languages").json()}, what="the languages")
+        expected = {PYTHON, C, CPP, JAVA, 103, 113}
+        wait_for(lambda: expected <= {row["id"] for row in client.get("/languages").json()}, what="the languages")
         yield client
 
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    with receiving() as one:
-        yield one
+    with receiving() as receiver:
+        yield receiver
 
 
 @pytest.fixture(scope="module")
 def sdk(http: httpx.Client, server: str) -> Iterator[judge0.Client]:
     del http  # her token is known by then
-    made = judge0.Client(server, {"X-Auth-Token": ADA})
-    with contextlib.closing(made.client):  # the SDK itself never ends its connections
-        yield made
+    client = judge0.Client(server, {"X-Auth-Token": ADA})
+    with contextlib.closing(client.client):  # the SDK itself never ends its connections
+        yield client
 
 
 def run(http: httpx.Client, fields: str = "*", base64_encoded: str = "false", **body: Any) -> dict[str, Any]:
@@ -124,16 +124,16 @@ def run(http: httpx.Client, fields: str = "*", base64_encoded: str = "false", **
     query = {"wait": "true", "fields": fields, "base64_encoded": base64_encoded}
     answer = http.post("/submissions", params=query, json={"language_id": PYTHON, **body})
     assert answer.status_code == 201, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    answered: dict[str, Any] = answer.json()
+    return answered
 
 
 def refused(http: httpx.Client, **body: Any) -> dict[str, list[str]]:
     """The faults of a submission."""
     answer = http.post("/submissions", json={"language_id": PYTHON, "source_code": "print()", **body})
     assert answer.status_code == 422, answer.text
-    found: dict[str, list[str]] = answer.json()
-    return found
+    errors: dict[str, list[str]] = answer.json()
+    return errors
 
 
 def packed(**files: str | bytes) -> str:
@@ -144,9 +144,9 @@ def packed(**files: str | bytes) -> str:
     return base64.b64encode(target.getvalue()).decode()
 
 
-def directory(found: dict[str, Any]) -> dict[str, bytes]:
+def directory(fields: dict[str, Any]) -> dict[str, bytes]:
     """The files of the directory after the last run."""
-    with zipfile.ZipFile(io.BytesIO(base64.b64decode(found["post_execution_filesystem"]))) as archive:
+    with zipfile.ZipFile(io.BytesIO(base64.b64decode(fields["post_execution_filesystem"]))) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
@@ -176,14 +176,14 @@ def test_the_sdk_runs_programs_in_many_ways(sdk: judge0.Client) -> None:
         ],
     )
     accepted, wrong = judge0.Status.ACCEPTED, judge0.Status.WRONG_ANSWER
-    assert [one.status for one in cases] == [accepted, accepted, wrong]
+    assert [case.status for case in cases] == [accepted, accepted, wrong]
 
 
 def test_the_sdk_runs_java_and_executables(sdk: judge0.Client, tmp_path: Path) -> None:
     """With Judge0's default of memory, which is little for a JVM."""
     java = 'public class Main { public static void main(String[] a) { System.out.println("hello, world"); } }'
-    done = judge0.run(client=sdk, source_code=java, language=judge0.JAVA)
-    assert (done.stdout, done.status, done.message) == ("hello, world\n", judge0.Status.ACCEPTED, None)
+    reply = judge0.run(client=sdk, source_code=java, language=judge0.JAVA)
+    assert (reply.stdout, reply.status, reply.message) == ("hello, world\n", judge0.Status.ACCEPTED, None)
     main = b'#include <stdio.h>\nint main() { puts("hello"); }'
     subprocess.run(["gcc", "-s", "-x", "c", "-", "-o", str(tmp_path / "a.out")], input=main, check=True)
     started = judge0.run(client=sdk, source_code=(tmp_path / "a.out").read_bytes(), language=judge0.EXECUTABLE)
@@ -191,9 +191,9 @@ def test_the_sdk_runs_java_and_executables(sdk: judge0.Client, tmp_path: Path) -
 
 
 def test_the_sdk_hands_in_many_and_waits_for_them(sdk: judge0.Client) -> None:
-    many = [judge0.Submission(source_code=f"print({n})", language=judge0.PYTHON) for n in range(23)]
-    sent = judge0.async_run(client=sdk, submissions=many)
-    assert [one.stdout for one in judge0.wait(client=sdk, submissions=sent)] == [f"{n}\n" for n in range(23)]
+    jobs = [judge0.Submission(source_code=f"print({n})", language=judge0.PYTHON) for n in range(23)]
+    tokens = judge0.async_run(client=sdk, submissions=jobs)
+    assert [job.stdout for job in judge0.wait(client=sdk, submissions=tokens)] == [f"{n}\n" for n in range(23)]
 
 
 def test_the_sdk_sends_files(sdk: judge0.Client) -> None:
@@ -206,8 +206,8 @@ def test_the_sdk_sends_files(sdk: judge0.Client) -> None:
             judge0.File(name="data.txt", content="datum\n"),
         ]
     )
-    done = judge0.run(client=sdk, source_code="", language=judge0.MULTI_FILE, additional_files=files)
-    assert (done.stdout, done.status) == ("datum\nmore\n", judge0.Status.ACCEPTED)
+    submission = judge0.run(client=sdk, source_code="", language=judge0.MULTI_FILE, additional_files=files)
+    assert (submission.stdout, submission.status) == ("datum\nmore\n", judge0.Status.ACCEPTED)
 
 
 def test_the_sdk_finds_the_flavour_with_the_language(sdk: judge0.Client, server: str, monkeypatch: Any) -> None:
@@ -226,13 +226,13 @@ def test_the_sdk_finds_the_flavour_with_the_language(sdk: judge0.Client, server:
 def _examples() -> dict[str, str]:
     """The programs of the SDK's own page, by the headings above them."""
     page = str(importlib.metadata.metadata("judge0")["Description"])
-    found, heading = {}, ""
+    examples, heading = {}, ""
     for part in re.finditer(r"(?m)^(?:#+ (?P<heading>.+)|```(?P<kind>\w*)\n(?P<text>(?:.*\n)*?)```)", page):
         heading = part["heading"] or heading
         if part["kind"] == "python":
-            assert heading not in found
-            found[heading] = part["text"]
-    return found
+            assert heading not in examples
+            examples[heading] = part["text"]
+    return examples
 
 
 # The output of each of them here; None: another test says which are the languages.
@@ -288,8 +288,8 @@ def test_the_sdks_own_examples(heading: str, http: httpx.Client, server: str, tm
         text = text.replace("import judge0\n", market, 1).replace('api_key="xxx"', f'api_key="{ADA}"')
         text = text.replace("run(client=client, ", "run(client=client, language=judge0.PYTHON, ")
     shell = text.startswith(">>> ")
-    for line, shown in (("result.time", r"\d+\.\d+"), ("result.memory", r"\d+")):  # figures are of that day
-        text = re.sub(rf">>> {re.escape(line)}\n{shown}\n", f">>> {line} > 0\nTrue\n", text)
+    for line, pattern in (("result.time", r"\d+\.\d+"), ("result.memory", r"\d+")):  # figures are of that day
+        text = re.sub(rf">>> {re.escape(line)}\n{pattern}\n", f">>> {line} > 0\nTrue\n", text)
     path = tmp_path / "example.py"
     path.write_text(text)
     auth = json.dumps({"X-Auth-Token": ADA})
@@ -297,10 +297,10 @@ def test_the_sdks_own_examples(heading: str, http: httpx.Client, server: str, tm
     env |= {"JUDGE0_CE_AUTH_HEADERS": auth, "JUDGE0_EXTRA_CE_AUTH_HEADERS": auth}
     as_shell = f"import doctest, sys; sys.exit(doctest.testfile({str(path)!r}, False).failed)"
     command = [sys.executable, "-c", as_shell] if shell else [sys.executable, str(path)]
-    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
-    assert (done.returncode, done.stderr) == (0, ""), done.stdout
-    said = SAID[heading]
-    assert done.stdout == said if said is not None else "Python (3.8.1)" in done.stdout
+    process = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert (process.returncode, process.stderr) == (0, ""), process.stdout
+    expected = SAID[heading]
+    assert process.stdout == expected if expected is not None else "Python (3.8.1)" in process.stdout
 
 
 def test_another_client(http: httpx.Client, server: str) -> None:
@@ -323,12 +323,12 @@ def test_another_client(http: httpx.Client, server: str) -> None:
             )
             run = "python3 main.py"
             several = MultiFileSubmission(additional_files={"main.py": b"print(input())", "run": run}, stdin="5")
-            for asked, wanted in ((single, "äb7"), (several, "5\n")):
-                token = (await client.create_submission(asked)).token
+            for submission, expected in ((single, "äb7"), (several, "5\n")):
+                token = (await client.create_submission(submission)).token
                 # Its own way of waiting is this.
-                while (found := await client.get_submission(token)).status.id <= 2:  # noqa: ASYNC110
+                while (reply := await client.get_submission(token)).status.id <= 2:  # noqa: ASYNC110
                     await asyncio.sleep(0.1)
-                assert (found.stdout, found.status.id, found.stderr, found.message) == (wanted, 3, None, None)
+                assert (reply.stdout, reply.status.id, reply.stderr, reply.message) == (expected, 3, None, None)
             assert (await client.get_workers())[0].available == 2 and (await client.get_about()).maintainer
         async with Judge0Client(server, auth_header="Authorization", auth_token=f"Bearer {ADA}") as client:
             assert "sandbox" in await client.get_isolate()
@@ -374,13 +374,13 @@ def test_tokens(http: httpx.Client, server: str) -> None:
 @row("S13")
 def test_slashes_that_clients_join_addresses_with(http: httpx.Client, server: str) -> None:
     """Nobody who posts, and no browser that asks first, would follow a redirection."""
-    sent = {"json": {"language_id": PYTHON, "source_code": "print(1)"}, "headers": {"X-Auth-Token": ADA}}
+    request = {"json": {"language_id": PYTHON, "source_code": "print(1)"}, "headers": {"X-Auth-Token": ADA}}
     for joined in (f"{server}//submissions", server.replace("/judge0", "//judge0///submissions/")):
-        token = httpx.post(joined, trust_env=False, **sent).json()["token"]  # type: ignore[arg-type]
+        token = httpx.post(joined, trust_env=False, **request).json()["token"]  # type: ignore[arg-type]
         assert http.get(f"{server}//submissions//{token}").json()["token"] == token
-        asked = {"Origin": "https://ide.example", "Access-Control-Request-Method": "POST"}
-        assert httpx.options(joined, headers=asked, trust_env=False).status_code == 204
-    token = http.post("/submissions.json?wait=true", **sent).json()["token"]  # type: ignore[arg-type]
+        preflight = {"Origin": "https://ide.example", "Access-Control-Request-Method": "POST"}
+        assert httpx.options(joined, headers=preflight, trust_env=False).status_code == 204
+    token = http.post("/submissions.json?wait=true", **request).json()["token"]  # type: ignore[arg-type]
     for path in (f"/submissions/{token}.json", f"/submissions/batch.json?tokens={token}", "/languages/71.json"):
         assert http.get(path).status_code == 200, path
     for path in ("/languages.json", "/languages/all.json", "/statuses.json", "/about.json", "/config_info.json"):
@@ -389,20 +389,20 @@ def test_slashes_that_clients_join_addresses_with(http: httpx.Client, server: st
 
 @row("S16")
 def test_of_a_name_that_comes_twice_the_last_counts(http: httpx.Client) -> None:
-    sent = {"language_id": PYTHON, "source_code": "print(1)"}
-    done = http.post("/submissions?wait=false&wait=true", json=sent).json()
-    assert done["stdout"] == "1\n"
-    assert http.post("/submissions?wait=true&wait=false", json=sent).json().keys() == {"token"}
-    assert http.get(f"/submissions/{done['token']}?fields=status&fields=stdout").json() == {"stdout": "1\n"}
+    body = {"language_id": PYTHON, "source_code": "print(1)"}
+    task = http.post("/submissions?wait=false&wait=true", json=body).json()
+    assert task["stdout"] == "1\n"
+    assert http.post("/submissions?wait=true&wait=false", json=body).json().keys() == {"token"}
+    assert http.get(f"/submissions/{task['token']}?fields=status&fields=stdout").json() == {"stdout": "1\n"}
 
 
 def test_scripts_of_all_sites_may_call_with_a_token(http: httpx.Client, server: str) -> None:
-    asked = {
+    preflight = {
         "Origin": "https://ide.example",
         "Access-Control-Request-Method": "POST",
         "Access-Control-Request-Headers": "content-type,x-rapidapi-key",
     }
-    answer = httpx.options(f"{server}/submissions?wait=true", headers=asked, trust_env=False)
+    answer = httpx.options(f"{server}/submissions?wait=true", headers=preflight, trust_env=False)
     assert (answer.status_code, answer.headers["Access-Control-Allow-Origin"]) == (204, "*")
     assert answer.headers["Access-Control-Allow-Headers"] == "content-type,x-rapidapi-key"
     assert "POST" in answer.headers["Access-Control-Allow-Methods"]
@@ -417,8 +417,8 @@ def test_scripts_of_all_sites_may_call_with_a_token(http: httpx.Client, server: 
 def test_scripts_read_whatever_refuses_them(server: str) -> None:
     """Also what the front says, and the app before it has found out whose call it is."""
     address = httpx.URL(server)
-    asked = {"Origin": "https://ide.example", "X-Auth-Token": ADA}
-    for path, more, status in (
+    headers = {"Origin": "https://ide.example", "X-Auth-Token": ADA}
+    for path, extra_headers, status in (
         ("/submissions", {"Content-Length": str(2**40)}, 413),
         ("/submissions", {"Transfer-Encoding": "chunked"}, 400),
         ("/submission", {}, 404),
@@ -426,19 +426,19 @@ def test_scripts_read_whatever_refuses_them(server: str) -> None:
     ):
         with contextlib.closing(HTTPConnection(address.host, address.port, timeout=30)) as line:
             line.putrequest("POST", f"{address.path}{path}")
-            for name, value in {**asked, **more}.items():
+            for name, value in {**headers, **extra_headers}.items():
                 line.putheader(name, value)
-            line.endheaders(b"what is no chunk\r\n" if "Transfer-Encoding" in more else None)
+            line.endheaders(b"what is no chunk\r\n" if "Transfer-Encoding" in extra_headers else None)
             refused = line.getresponse()
-            told = (path, refused.status, refused.headers["Access-Control-Allow-Origin"])
-        assert told == (path, status, "*")
+            facts = (path, refused.status, refused.headers["Access-Control-Allow-Origin"])
+        assert facts == (path, status, "*")
 
 
 @pytest.fixture
 def prepared(tmp_path: Path, etcd_endpoint: str) -> Iterator[Prepared]:
     """Of each test its own: one is registered for a minute."""
-    with Prepared(tmp_path / "judicator", etcd_endpoint).serving() as one:
-        yield one
+    with Prepared(tmp_path / "judicator", etcd_endpoint).serving() as prepared:
+        yield prepared
 
 
 @row("A5", "A6")
@@ -447,15 +447,15 @@ def test_guests_and_scripts_are_let_in_where_the_config_says(prepared: Prepared,
     settings = make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"), judge0=own)
     with serving_app(settings) as app:
         client = app.test_client()
-        asked = {
+        preflight = {
             "Access-Control-Request-Method": "POST",
             "Access-Control-Request-Headers": "content-type,x-judge0-region",
         }
-        answer = client.options("/judge0/submissions", headers={"Origin": "https://ide.example", **asked})
+        answer = client.options("/judge0/submissions", headers={"Origin": "https://ide.example", **preflight})
         assert answer.headers["Access-Control-Allow-Origin"] == "https://ide.example"
         assert answer.headers["Access-Control-Allow-Headers"] == "content-type,x-judge0-region"
-        other = client.options("/judge0/submissions", headers={"Origin": "https://other.example", **asked})
-        assert "Access-Control-Allow-Origin" not in other.headers
+        foreign = client.options("/judge0/submissions", headers={"Origin": "https://other.example", **preflight})
+        assert "Access-Control-Allow-Origin" not in foreign.headers
         refused = client.get("/judge0/about", headers={"Origin": "https://ide.example", "X-Auth-Token": "wrong"})
         assert refused.status_code == 401 and refused.headers["Access-Control-Allow-Origin"] == "https://ide.example"
         assert client.get("/judge0/about").status_code == client.post("/judge0/authenticate").status_code == 200
@@ -478,19 +478,19 @@ def test_a_host_of_its_own(tmp_path: Path, prepared: Prepared) -> None:
     own = {"hosts": ["judge0.example.org"], "guest": "visitor", "origins": ["https://ide.example"]}
     settings = make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"), judge0=own)
     prepared.answers["executors"] = ExecutorsReply(executors=[executor_state()])
-    prepared.answers["add"] = lambda asked: m.AddReply(task=make_task(submission=asked), created=True)
+    prepared.answers["add"] = lambda request: m.AddReply(task=make_task(submission=request), created=True)
     with running_gateway(settings, tmp_path) as url, httpx.Client(base_url=url, trust_env=False) as client:
-        named = {"Host": "Judge0.example.org:443", "Origin": "https://ide.example"}
-        preflight = {**named, "Access-Control-Request-Method": "POST"}
+        headers = {"Host": "Judge0.example.org:443", "Origin": "https://ide.example"}
+        preflight = {**headers, "Access-Control-Request-Method": "POST"}
         for path in ("/submissions", "//submissions/", "/extra/submissions"):
             answer = client.options(url + path, headers=preflight)
             assert (answer.status_code, answer.headers["Access-Control-Allow-Origin"]) == (204, "https://ide.example")
-            sent = {"language_id": 89 if "extra" in path else 43, "source_code": "x"}
-            answer = client.post(url + path, headers=named, json=sent)
+            body = {"language_id": 89 if "extra" in path else 43, "source_code": "x"}
+            answer = client.post(url + path, headers=headers, json=body)
             assert answer.status_code == (422 if "extra" in path else 201), answer.text
-        assert client.get("/statuses", headers=named).json()[0] == {"id": 1, "description": "In Queue"}
+        assert client.get("/statuses", headers=headers).json()[0] == {"id": 1, "description": "In Queue"}
         for path in ("/", "/login", "/api/v1/whoami", "/static/app.css", "/judge0/statuses"):
-            answer = client.get(path, headers={**named, "Authorization": f"Bearer {USER}"})
+            answer = client.get(path, headers={**headers, "Authorization": f"Bearer {USER}"})
             assert (answer.status_code, list(answer.json())) == (404, ["error"]), path
         assert client.get("/login").status_code == client.get("/judge0/statuses").status_code == 200
         assert client.get("/statuses").status_code == 404
@@ -507,9 +507,9 @@ def test_a_guests_body_is_small_and_all_json_says_its_charset(tmp_path: Path, pr
             assert answer.headers["Access-Control-Allow-Origin"] == "*"
             return str(answer.json()["error"] if status > 200 else answer.json())
 
-        def post(size: int, **given: Any) -> httpx.Response:
-            headers = {"Origin": "https://ide.example", **given.pop("headers", {})}
-            return client.post("/judge0/submissions", headers=headers, **{"json": {"stdin": "x" * size}, **given})
+        def post(size: int, **fields: Any) -> httpx.Response:
+            headers = {"Origin": "https://ide.example", **fields.pop("headers", {})}
+            return client.post("/judge0/submissions", headers=headers, **{"json": {"stdin": "x" * size}, **fields})
 
         client.headers["Origin"] = "https://ide.example"
         assert "sent in chunks" not in check(413, post(0, json=None, content=(b"x" * 9000 for _ in range(9))))
@@ -540,8 +540,8 @@ def test_from_a_token_to_all_fields(http: httpx.Client, server: str) -> None:
     assert (every["status_id"], every["cpu_time_limit"], every["memory_limit"]) == (3, "5.0", 128_000)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", every["created_at"])
     assert every["finished_at"] >= every["created_at"] and "verdict" not in every
-    named = http.get(path, params={"fields": "verdict,id,status_id,started_at"}).json()
-    assert list(named) == ["verdict", "id", "status_id", "started_at"] and named["verdict"] == "AC"
+    fields = http.get(path, params={"fields": "verdict,id,status_id,started_at"}).json()
+    assert list(fields) == ["verdict", "id", "status_id", "started_at"] and fields["verdict"] == "AC"
     bad = http.get(path, params={"fields": "status,foo,bar"})
     assert (bad.status_code, bad.json()) == (400, {"error": "invalid fields: [foo, bar]"})
     assert http.get(f"/submissions/{uuid.uuid4()}").status_code == http.get("/submissions/x").status_code == 404
@@ -552,7 +552,7 @@ def test_from_a_token_to_all_fields(http: httpx.Client, server: str) -> None:
 def test_every_field_that_is_sent_comes_back(http: httpx.Client, server: str, receiver: Receiver) -> None:
     """Each with a value that is no default, and the names of everything that is told."""
     source = '#include "x.h"\nint main(int n, char **v) { char s[9]; scanf("%8s", s); printf("%s%s%d", s, v[1], X); }'
-    sent = {
+    body = {
         "source_code": source,
         "language_id": C,
         "stdin": "ä",
@@ -573,29 +573,29 @@ def test_every_field_that_is_sent_comes_back(http: httpx.Client, server: str, re
         "enable_network": False,
         "callback_url": f"{receiver.url}?a=1",
     }
-    found = run(http, **{**sent, "additional_files": packed(x_dot_h="#include <stdio.h>")})
-    assert {name: found[name] for name in sent} == sent
-    assert zipfile.ZipFile(io.BytesIO(base64.b64decode(found["additional_files"]))).namelist() == ["x.h"]
-    token, path = found["token"], f"/submissions/{found['token']}"
-    told = {"stdout": "äb c7", "stderr": None, "compile_output": None, "message": None, "exit_code": 0}
-    told |= {"exit_signal": None, "status_id": 3, "status": {"id": 3, "description": "Accepted"}, "token": token}
-    told |= {"language": {"id": C, "name": "C (GCC 9.2.0)"}, "language_id": C}
-    assert {name: found[name] for name in told} == told
-    made = {"time", "memory", "wall_time", "created_at", "finished_at", "post_execution_filesystem"}
-    assert found.keys() == {*sent, *told, *made, "additional_files"}
-    assert float(found["wall_time"]) >= 0 and directory(found).keys() == {"main.c", "x.h"}
+    fields = run(http, **{**body, "additional_files": packed(x_dot_h="#include <stdio.h>")})
+    assert {name: fields[name] for name in body} == body
+    assert zipfile.ZipFile(io.BytesIO(base64.b64decode(fields["additional_files"]))).namelist() == ["x.h"]
+    token, path = fields["token"], f"/submissions/{fields['token']}"
+    expected = {"stdout": "äb c7", "stderr": None, "compile_output": None, "message": None, "exit_code": 0}
+    expected |= {"exit_signal": None, "status_id": 3, "status": {"id": 3, "description": "Accepted"}, "token": token}
+    expected |= {"language": {"id": C, "name": "C (GCC 9.2.0)"}, "language_id": C}
+    assert {name: fields[name] for name in expected} == expected
+    computed = {"time", "memory", "wall_time", "created_at", "finished_at", "post_execution_filesystem"}
+    assert fields.keys() == {*body, *expected, *computed, "additional_files"}
+    assert float(fields["wall_time"]) >= 0 and directory(fields).keys() == {"main.c", "x.h"}
 
-    more = ("started_at", "queued_at", "updated_at", "queue_host", "execution_host")
+    extra = ("started_at", "queued_at", "updated_at", "queue_host", "execution_host")
     own = ("id", "verdict", "reason", "problem", "score", "tests")
-    named = http.get(path, params={"fields": ",".join([*more, *own])}).json()
-    assert list(named) == [*more, *own]
+    reply = http.get(path, params={"fields": ",".join([*extra, *own])}).json()
+    assert list(reply) == [*extra, *own]
     with httpx.Client(base_url=server.removesuffix("judge0"), trust_env=False) as client:
-        task = client.get(f"api/v1/submissions/{named['id']}", headers={"Authorization": f"Bearer {ADA}"}).json()
-    assert (named["queued_at"], named["started_at"]) == (found["created_at"], task["started"])
-    assert found["created_at"] <= named["started_at"] <= named["updated_at"] == found["finished_at"]
-    assert named["queue_host"] is None and named["execution_host"] == task["judged_by"] and task["judged_by"]
-    assert (named["verdict"], named["problem"], named["score"], len(named["tests"])) == ("AC", None, None, 3)
-    assert named["reason"] == task["result"]["reason"]
+        task = client.get(f"api/v1/submissions/{reply['id']}", headers={"Authorization": f"Bearer {ADA}"}).json()
+    assert (reply["queued_at"], reply["started_at"]) == (fields["created_at"], task["started"])
+    assert fields["created_at"] <= reply["started_at"] <= reply["updated_at"] == fields["finished_at"]
+    assert reply["queue_host"] is None and reply["execution_host"] == task["judged_by"] and task["judged_by"]
+    assert (reply["verdict"], reply["problem"], reply["score"], len(reply["tests"])) == ("AC", None, None, 3)
+    assert reply["reason"] == task["result"]["reason"]
     wait_for(lambda: receiver.got, what="the callback")
 
 
@@ -604,23 +604,23 @@ def test_a_problem_of_the_cluster_is_the_way_to_a_checker(http: httpx.Client, cl
     """One whose validator takes any packing, and scores it."""
     package = PACKAGES / "packing"
     judgectl(cluster, "problem", "import", "--visible", package)
-    asked = {
+    body = {
         "fields": "*,verdict,problem,score,tests",
         "problem": "packing",
         "stdin": "not",
         "expected_output": "these",
     }
-    for name, number, verdict, least, most in (
+    for name, number, verdict, lowest, highest in (
         ("accepted/all_subsets.py", 3, "AC", 100, 100),
         ("accepted/greedy.py", 3, "AC", 80, 99),
         ("wrong_answer/everything.py", 4, "WA", 0, 0),
     ):
         source = (package / "submissions" / name).read_text()
-        found = run(http, source_code=source, **asked)
-        assert (status(found), found["verdict"], found["problem"]) == (number, verdict, "packing")
-        assert least <= found["score"] <= most and len(found["tests"]) > 0, name
-        assert (found["source_code"], found["stdin"], found["expected_output"]) == (source, None, None)
-    failed = run(http, source_code="exit(3)", **asked)
+        fields = run(http, source_code=source, **body)
+        assert (status(fields), fields["verdict"], fields["problem"]) == (number, verdict, "packing")
+        assert lowest <= fields["score"] <= highest and len(fields["tests"]) > 0, name
+        assert (fields["source_code"], fields["stdin"], fields["expected_output"]) == (source, None, None)
+    failed = run(http, source_code="exit(3)", **body)
     assert (status(failed), failed["verdict"], failed["score"]) == (11, "RTE", 0)
     unknown = {"source_code": "x", "language_id": PYTHON, "problem": "nothing"}
     assert http.post("/submissions", json=unknown).status_code == 404
@@ -631,29 +631,29 @@ def test_base64(http: httpx.Client) -> None:
     copy = "import sys; sys.stdout.buffer.write(sys.stdin.buffer.read())"
     odd = bytes(range(256))
     body = {"source_code": b64(copy.encode()), "stdin": b64(odd), "expected_output": b64(odd)}
-    done = run(http, base64_encoded="true", **body)
-    assert done["status"]["id"] == 3 and base64.b64decode(done["stdout"]) == base64.b64decode(done["stdin"]) == odd
-    lines = done["stdout"].splitlines(keepends=True)
+    reply = run(http, base64_encoded="true", **body)
+    assert reply["status"]["id"] == 3 and base64.b64decode(reply["stdout"]) == base64.b64decode(reply["stdin"]) == odd
+    lines = reply["stdout"].splitlines(keepends=True)
     assert all(line.endswith("\n") for line in lines) and {len(line) for line in lines[:-1]} == {61}
     failed = run(http, base64_encoded="true", source_code=b64(b"exit(3)"))
     assert base64.b64decode(failed["message"]) == b"Exited with error status 3"
     text = "some attributes for this submission cannot be converted to UTF-8, use base64_encoded=true query parameter"
-    bad = http.get(f"/submissions/{done['token']}")
+    bad = http.get(f"/submissions/{reply['token']}")
     assert (bad.status_code, bad.json()) == (400, {"error": text})
     print_odd = "import sys; sys.stdout.buffer.write(b'\\xff')"
     bad = http.post("/submissions?wait=true", json={"source_code": print_odd, "language_id": PYTHON})
     assert bad.status_code == 201 and bad.json()["error"] == text and bad.json()["token"]
-    several = http.get("/submissions/batch", params={"tokens": done["token"]})
+    several = http.get("/submissions/batch", params={"tokens": reply["token"]})
     assert several.status_code == 400 and "one or more submissions" in several.json()["error"]
 
 
 def test_what_is_refused_stores_nothing(cluster: Cluster, http: httpx.Client) -> None:
     """Bytes that are no text neither, in a batch neither."""
-    found = MongodbClient.model_validate(cluster.config("judicator")["mongodb"])
+    mongodb = MongodbClient.model_validate(cluster.config("judicator")["mongodb"])
     odd = {"stdin": b64(b"\xff" + os.urandom(5000)), "expected_output": b64(b"\xfe" + os.urandom(5000))}
     bad = {"language_id": PYTHON, "source_code": b64(b"print()\0"), **odd}
-    with connect(found, asynchronous=False) as client:
-        files = client[found.database]["fs.files"]
+    with connect(mongodb, asynchronous=False) as client:
+        files = client[mongodb.database]["fs.files"]
         before = files.count_documents({})
         answer = http.post("/submissions?base64_encoded=true", json=bad)
         assert answer.status_code == 422 and "source_code" in answer.json(), answer.text
@@ -667,16 +667,16 @@ def test_what_is_refused_stores_nothing(cluster: Cluster, http: httpx.Client) ->
 def test_an_answer_is_held_for_some_seconds_and_for_so_many(prepared: Prepared, tmp_path: Path) -> None:
     """Of row S2: who waits gets status 1 or 2 once `wait` seconds are over, or at once while too many wait."""
     now = m.Status.PENDING
-    held: list[str] = []
+    waiting: list[str] = []
 
-    async def get(asked: m.GetRequest) -> m.Task:
-        held.append(asked.id)
-        await asyncio.sleep(asked.wait)
-        return make_task(id=asked.id, status=now)
+    async def get(request: m.GetRequest) -> m.Task:
+        waiting.append(request.id)
+        await asyncio.sleep(request.wait)
+        return make_task(id=request.id, status=now)
 
     prepared.answers |= {
         "executors": ExecutorsReply(executors=[executor_state()]),
-        "add": lambda asked: m.AddReply(task=make_task(submission=asked), created=True),
+        "add": lambda request: m.AddReply(task=make_task(submission=request), created=True),
         "get": get,
     }
     own: dict[str, Any] = {"threads": 2, "judge0": {"wait": 5}}  # so one answer may be held
@@ -685,54 +685,54 @@ def test_an_answer_is_held_for_some_seconds_and_for_so_many(prepared: Prepared, 
 
         def ask() -> tuple[float, dict[str, Any]]:
             began = time.monotonic()
-            sent = {"language_id": PYTHON, "source_code": "print(1)"}
-            who = {"X-Auth-Token": USER}
-            answer = app.test_client().post("/judge0/submissions?wait=true", json=sent, headers=who)
+            body = {"language_id": PYTHON, "source_code": "print(1)"}
+            headers = {"X-Auth-Token": USER}
+            answer = app.test_client().post("/judge0/submissions?wait=true", json=body, headers=headers)
             assert answer.status_code == 201 and answer.json is not None
             return time.monotonic() - began, answer.json["status"]
 
         with ThreadPoolExecutor() as pool:
             first = pool.submit(ask)
-            wait_for(lambda: len(held) == 1, what="an answer that is held")
+            wait_for(lambda: len(waiting) == 1, what="an answer that is held")
             now = m.Status.RUNNING
-            seconds, found = ask()
-            assert found == {"id": 2, "description": "Processing"} and seconds < 4
+            seconds, replies = ask()
+            assert replies == {"id": 2, "description": "Processing"} and seconds < 4
             now = m.Status.PENDING
-            seconds, found = first.result()
-        assert found == {"id": 1, "description": "In Queue"} and 5 <= seconds < 30
+            seconds, replies = first.result()
+        assert replies == {"id": 1, "description": "In Queue"} and 5 <= seconds < 30
 
 
 @row("S7", "S8", "S15")
 def test_forms_and_texts_for_numbers(http: httpx.Client) -> None:
     form = {"source_code": "print(5)", "language_id": "71", "cpu_time_limit": "2.5", "redirect_stderr_to_stdout": "1"}
-    for sent in ({"data": form}, {"files": {}, "data": form}, {"json": {**form, "number_of_runs": "2"}}):
-        answer = http.post("/submissions/", params={"wait": "true", "fields": "*"}, **sent)
+    for body in ({"data": form}, {"files": {}, "data": form}, {"json": {**form, "number_of_runs": "2"}}):
+        answer = http.post("/submissions/", params={"wait": "true", "fields": "*"}, **body)
         assert answer.status_code == 201, answer.text
-        found = answer.json()
-        assert (found["stdout"], found["cpu_time_limit"], found["redirect_stderr_to_stdout"]) == ("5\n", "2.5", True)
+        fields = answer.json()
+        assert (fields["stdout"], fields["cpu_time_limit"], fields["redirect_stderr_to_stdout"]) == ("5\n", "2.5", True)
     texts = {"compiler_options": "", "command_line_arguments": "", "callback_url": ""}
-    found = run(http, source_code="print(5)", **texts)
-    assert {name: found[name] for name in texts} == texts, "as they were given"
+    fields = run(http, source_code="print(5)", **texts)
+    assert {name: fields[name] for name in texts} == texts, "as they were given"
     assert {name: run(http, source_code="print(5)")[name] for name in texts} == dict.fromkeys(texts)
-    told = {**form, "wait": True, "fields": "stdout,status_id", "base64_encoded": False}
-    assert http.post("/submissions", json=told).json() == {"stdout": "5\n", "status_id": 3}, "as Rails merges them"
-    assert http.post("/submissions", json={**told, "fields": "foo"}).json() == {"error": "invalid fields: [foo]"}
-    pieces = iter([json.dumps(told).encode()])
+    body_ = {**form, "wait": True, "fields": "stdout,status_id", "base64_encoded": False}
+    assert http.post("/submissions", json=body_).json() == {"stdout": "5\n", "status_id": 3}, "as Rails merges them"
+    assert http.post("/submissions", json={**body_, "fields": "foo"}).json() == {"error": "invalid fields: [foo]"}
+    pieces = iter([json.dumps(body_).encode()])
     assert http.post("/submissions", content=pieces, headers={"Content-Type": "application/json"}).status_code == 201
 
 
 @row("S11", "S12")
 def test_fields_in_the_address_count_and_base64_only_by_its_very_word(http: httpx.Client) -> None:
     ask = {"wait": "true", "fields": "stdout,cpu_time_limit,stdin", "cpu_time_limit": "0.5", "stdin": "address"}
-    sent = {"source_code": "print(input())", "language_id": PYTHON, "stdin": "body"}
-    found = http.post("/submissions", params=ask, json=sent).json()
-    assert found == {"stdout": "body\n", "cpu_time_limit": "0.5", "stdin": "body"}
+    body = {"source_code": "print(input())", "language_id": PYTHON, "stdin": "body"}
+    fields = http.post("/submissions", params=ask, json=body).json()
+    assert fields == {"stdout": "body\n", "cpu_time_limit": "0.5", "stdin": "body"}
     every = {**ask, "source_code": "print(7)", "language_id": PYTHON}
     assert http.post("/submissions", params=every).json()["stdout"] == "7\n"
     for word in ("True", "1", "false"):
-        assert http.post("/submissions", params={**ask, "base64_encoded": word}, json=sent).json()["stdin"] == "body"
-    assert http.post("/submissions", params=ask, json={**sent, "base64_encoded": True}).json()["stdin"] == "body"
-    coded = {**sent, "source_code": base64.b64encode(b"print(8)").decode(), "stdin": "", "base64_encoded": "true"}
+        assert http.post("/submissions", params={**ask, "base64_encoded": word}, json=body).json()["stdin"] == "body"
+    assert http.post("/submissions", params=ask, json={**body, "base64_encoded": True}).json()["stdin"] == "body"
+    coded = {**body, "source_code": base64.b64encode(b"print(8)").decode(), "stdin": "", "base64_encoded": "true"}
     assert http.post("/submissions", params={**ask, "fields": "stdout"}, json=coded).json() == {"stdout": "OAo=\n"}
     several = {"submissions": [{"source_code": "print(1)", "language_id": PYTHON}]}
     assert http.post("/submissions/batch", params={"base64_encoded": "True"}, json=several).status_code == 201
@@ -781,9 +781,9 @@ def test_faults(http: httpx.Client) -> None:
     odd = {"source_code": "import sys; print(sys.argv[5], input())", "stdin": half, "command_line_arguments": half}
     several = [{"language_id": PYTHON, **odd}, {"language_id": half, "source_code": "x"}]
     body = {"content": json.dumps({"submissions": several}), "headers": {"Content-Type": "application/json"}}
-    taken, refusal = http.post("/submissions/batch", **body).json()  # type: ignore[arg-type]
+    accepted_one, refusal = http.post("/submissions/batch", **body).json()  # type: ignore[arg-type]
     assert refusal == {"language_id": ["language with id half of a pair: ? doesn't exist"]}
-    path = f"/submissions/{taken['token']}"
+    path = f"/submissions/{accepted_one['token']}"
     wait_for(lambda: http.get(path).json()["status"]["id"] > 2, what="the end")
     assert http.get(path).json()["stdout"] == "? half of a pair: ?\n"
     assert "additional_files" in refused(http, additional_files=b64(b"no archive"))
@@ -800,20 +800,20 @@ def test_a_fault_of_ours_has_judge0s_name_of_the_field(prepared: Prepared, tmp_p
     limits = {"cpu": "cpu_time_limit", "wall": "wall_time_limit", "memory": "memory_limit", "stack": "stack_limit"}
     limits |= {"processes": "max_processes_and_or_threads", "output": "max_file_size"}
     assert limits.keys() == m.LimitsOverride.model_fields.keys()
-    named = {f"limits.{ours}": name for ours, name in limits.items()}
-    named |= {"options.compiler.0": "compiler_options", "options.arguments": "command_line_arguments"}
-    named |= {f"told.{name}": name for name in ("compiler_options", "command_line_arguments", "callback_url")}
-    named |= {"command": "command_line_arguments", "files.0.name": "additional_files", "source": "source_code"}
-    named |= {"language": "language_id", "problem": "problem", "tests.0.input": "tests"}
+    names = {f"limits.{limit}": name for limit, name in limits.items()}
+    names |= {"options.compiler.0": "compiler_options", "options.arguments": "command_line_arguments"}
+    names |= {f"told.{name}": name for name in ("compiler_options", "command_line_arguments", "callback_url")}
+    names |= {"command": "command_line_arguments", "files.0.name": "additional_files", "source": "source_code"}
+    names |= {"language": "language_id", "problem": "problem", "tests.0.input": "tests"}
     with serving_app(make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"))) as app:
 
-        def refusal(**more: str) -> Any:
-            sent = {"language_id": PYTHON, "source_code": "print(1)", **more}
-            answer = app.test_client().post("/judge0/submissions", json=sent, headers={"X-Auth-Token": USER})
+        def refusal(**fields: str) -> Any:
+            body = {"language_id": PYTHON, "source_code": "print(1)", **fields}
+            answer = app.test_client().post("/judge0/submissions", json=body, headers={"X-Auth-Token": USER})
             assert answer.status_code == 422
             return answer.json
 
-        for place, name in named.items():
+        for place, name in names.items():
             assert refusal() == {name: ["is wrong"]}, place
         place = "mode"
         assert refusal() == {"base": ["mode: is wrong"]}, "as Rails says what no field of the caller is to blame for"
@@ -824,9 +824,9 @@ def test_what_limits_mean_here(prepared: Prepared, tmp_path: Path) -> None:
     """By what judicators are handed."""
     added: list[m.Submission] = []
 
-    def add(asked: m.Submission) -> m.AddReply:
-        added.append(asked)
-        return m.AddReply(task=make_task(submission=asked), created=True)
+    def add(request: m.Submission) -> m.AddReply:
+        added.append(request)
+        return m.AddReply(task=make_task(submission=request), created=True)
 
     prepared.answers |= {
         "executors": ExecutorsReply(executors=[executor_state()]),
@@ -835,9 +835,9 @@ def test_what_limits_mean_here(prepared: Prepared, tmp_path: Path) -> None:
     }
     with serving_app(make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"))) as app:
 
-        def post(path: str = "", more: Any = None, **fields: Any) -> Any:
-            sent = {"language_id": PYTHON, "source_code": "print(1)", **fields}
-            sender = {"json": sent if more is None else more, "headers": {"X-Auth-Token": USER}}
+        def post(path: str = "", options: Any = None, **fields: Any) -> Any:
+            body = {"language_id": PYTHON, "source_code": "print(1)", **fields}
+            sender = {"json": body if options is None else options, "headers": {"X-Auth-Token": USER}}
             answer = app.test_client().post(f"/judge0/submissions{path}", **sender)
             return answer.status_code, answer.json
 
@@ -860,8 +860,8 @@ def test_what_limits_mean_here(prepared: Prepared, tmp_path: Path) -> None:
         )
         before = len(added)
         code, answer = post("/batch", [{"language_id": PYTHON, "source_code": f"print({n})"} for n in (1, 2)])
-        assert (code, [list(one) for one in answer]) == (201, [["token"], ["token"]])
-        assert [one.source for one in added[before:]] == ["print(1)", "print(2)"]
+        assert (code, [list(item) for item in answer]) == (201, [["token"], ["token"]])
+        assert [submission.source for submission in added[before:]] == ["print(1)", "print(2)"]
 
 
 @row("B1", "B2", "B3", "B5", "B8")
@@ -870,24 +870,24 @@ def test_batches(http: httpx.Client) -> None:
     answer = http.post("/submissions/batch", json={"submissions": [good, bad]})
     assert answer.status_code == 201 and answer.json()[1] == {"source_code": ["can't be blank"]}
     assert http.post("/submissions/batch", json={"submissions": [bad]}).status_code == 422
-    several = [(f"submissions[][{name}]", str(value)) for one in (good, good) for name, value in one.items()]
+    several = [(f"submissions[][{name}]", str(value)) for part in (good, good) for name, value in part.items()]
     form = {"content": urlencode(several), "headers": {"Content-Type": "application/x-www-form-urlencoded"}}
     parts = {"files": [(name.replace("[]", f"[{n // 2}]"), (None, value)) for n, (name, value) in enumerate(several)]}
     alike = {"files": [(name, (None, value)) for name, value in several]}
-    for sent in (form, parts, alike, {}):
-        address = "/submissions/batch" + ("" if sent else f"?{urlencode(several)}")
-        made = http.post(address, **sent)  # type: ignore[arg-type]
-        assert (made.status_code, [list(one) for one in made.json()]) == (201, [["token"], ["token"]]), made.text
+    for body in (form, parts, alike, {}):
+        address = "/submissions/batch" + ("" if body else f"?{urlencode(several)}")
+        reply = http.post(address, **body)  # type: ignore[arg-type]
+        assert (reply.status_code, [list(item) for item in reply.json()]) == (201, [["token"], ["token"]]), reply.text
     unlike = {"files": [*alike["files"], ("submissions[][stdin]", (None, "x"))]}
     assert "number them: submissions[0][stdin]" in http.post("/submissions/batch", **unlike).json()["error"]
     token = answer.json()[0]["token"]
-    found = http.get("/submissions/batch", params={"tokens": f"{token},{uuid.uuid4()}", "fields": "token"}).json()
-    assert found == {"submissions": [{"token": token}, None]}
+    listing = http.get("/submissions/batch", params={"tokens": f"{token},{uuid.uuid4()}", "fields": "token"}).json()
+    assert listing == {"submissions": [{"token": token}, None]}
     none = {"error": "there should be at least one submission in a batch"}
-    many = {"error": "number of submissions in a batch should be less than or equal to 20"}
+    refusal = {"error": "number of submissions in a batch should be less than or equal to 20"}
     assert http.post("/submissions/batch", json={"submissions": []}).json() == none
-    assert http.post("/submissions/batch", json={"submissions": [good] * 21}).json() == many
-    assert http.get("/submissions/batch", params={"tokens": ",".join(["x"] * 21)}).json() == many
+    assert http.post("/submissions/batch", json={"submissions": [good] * 21}).json() == refusal
+    assert http.get("/submissions/batch", params={"tokens": ",".join(["x"] * 21)}).json() == refusal
     by_header = {"headers": {"tokens": f"{token}, {uuid.uuid4()}"}, "params": {"fields": "token", "tokens": "x"}}
     assert http.get("/submissions/batch", **by_header).json() == {"submissions": [{"token": token}, None]}
 
@@ -905,27 +905,27 @@ def test_an_answer_has_room_for_some_contents(http: httpx.Client, server: str) -
     alone = http.get(f"/submissions/{token}", params={"fields": "stdout"})
     assert alone.status_code == 200 and alone.json() == {"stdout": "x" * 2_000_000}
     for encoded in ("false", "true"):
-        asked = {"tokens": ",".join([token] * 20), "base64_encoded": encoded}
-        answer = http.get("/submissions/batch", params=asked)
+        query = {"tokens": ",".join([token] * 20), "base64_encoded": encoded}
+        answer = http.get("/submissions/batch", params=query)
         assert answer.status_code == 413 and "more than 32 MiB" in answer.json()["error"]
-        assert http.get("/submissions/batch", params={**asked, "fields": "status_id"}).status_code == 200
+        assert http.get("/submissions/batch", params={**query, "fields": "status_id"}).status_code == 200
     noisy = {"source_code": "print(chr(1) * 4_000_000)", "max_file_size": 4096, "stdin": "\1" * 2_000_000}
-    said = http.post("/submissions?wait=true&fields=stdout,stdin", json={"language_id": PYTHON, **noisy})
-    assert said.status_code == 201 and {*said.json()} == {"error", "token"}, "it has been handed in"
+    noise = http.post("/submissions?wait=true&fields=stdout,stdin", json={"language_id": PYTHON, **noisy})
+    assert noise.status_code == 201 and {*noise.json()} == {"error", "token"}, "it has been handed in"
 
 
 # --- what comes of it ------------------------------------------------------------------------------------------
 
 
-def status(found: Mapping[str, Any]) -> int:
-    number = int(found["status"]["id"])
-    assert found["status"]["description"] == STATUSES[number]
+def status(fields: Mapping[str, Any]) -> int:
+    number = int(fields["status"]["id"])
+    assert fields["status"]["description"] == STATUSES[number]
     return number
 
 
 @row("R1", "R2", "R10", "R13", "R14")
 def test_outputs_are_compared_by_lines(http: httpx.Client) -> None:
-    for printed, wanted, number in (
+    for printed, expected, number in (
         ("a b  \\nc\\n\\n", "a b\nc", 3),
         ("a  b", "a b", 4),
         ("A", "a", 4),
@@ -933,9 +933,9 @@ def test_outputs_are_compared_by_lines(http: httpx.Client) -> None:
         ("", " \n", 3),
         ("", "", 3),
     ):
-        found = run(http, source_code=f"print('{printed}', end='')", expected_output=wanted)
-        assert status(found) == number, (printed, wanted)
-    assert (found["stdout"], found["stderr"], found["compile_output"], found["message"]) == (None,) * 4
+        fields = run(http, source_code=f"print('{printed}', end='')", expected_output=expected)
+        assert status(fields) == number, (printed, expected)
+    assert (fields["stdout"], fields["stderr"], fields["compile_output"], fields["message"]) == (None,) * 4
 
 
 @row("R3", "R11")
@@ -950,10 +950,10 @@ def test_time_limits(http: httpx.Client) -> None:
 
 @row("R4")
 def test_errors_of_the_compiler(http: httpx.Client) -> None:
-    found = run(http, language_id=C, source_code="int main() { return x; }")
-    assert status(found) == 6 and "'x' undeclared" in found["compile_output"]
+    fields = run(http, language_id=C, source_code="int main() { return x; }")
+    assert status(fields) == 6 and "'x' undeclared" in fields["compile_output"]
     for name in ("stdout", "stderr", "time", "wall_time", "memory", "exit_code", "exit_signal", "message"):
-        assert found[name] is None, name
+        assert fields[name] is None, name
     warned = run(http, language_id=C, source_code="#warning careful\nint main() {}")
     assert status(warned) == 3 and "careful" in warned["compile_output"]
     script = run(http, source_code="print('x'")
@@ -965,22 +965,22 @@ def test_ends(http: httpx.Client) -> None:
     # Python itself passes over some signals.
     for number, signal in ((7, 11), (8, 25), (9, 8), (10, 6), (12, 10)):
         raises = f"#include <signal.h>\nint main() {{ raise({signal}); }}"
-        found = run(http, language_id=C, source_code=raises)
-        assert (status(found), found["exit_signal"], found["exit_code"]) == (number, signal, 128 + signal)
-        assert found["message"] == f"Caught fatal signal {signal}"
-    found = run(http, source_code="import sys; print('out'); print('err', file=sys.stderr); exit(3)")
-    assert (status(found), found["stdout"], found["stderr"]) == (11, "out\n", "err\n")
-    assert (found["exit_code"], found["message"]) == (3, "Exited with error status 3")
-    found = run(http, fields="status,message,verdict", source_code="x = bytearray(10**9)", memory_limit=64_000)
-    assert (status(found), found["verdict"]) == (11, "MLE") and "Exited with error status" in found["message"]
+        fields = run(http, language_id=C, source_code=raises)
+        assert (status(fields), fields["exit_signal"], fields["exit_code"]) == (number, signal, 128 + signal)
+        assert fields["message"] == f"Caught fatal signal {signal}"
+    fields = run(http, source_code="import sys; print('out'); print('err', file=sys.stderr); exit(3)")
+    assert (status(fields), fields["stdout"], fields["stderr"]) == (11, "out\n", "err\n")
+    assert (fields["exit_code"], fields["message"]) == (3, "Exited with error status 3")
+    fields = run(http, fields="status,message,verdict", source_code="x = bytearray(10**9)", memory_limit=64_000)
+    assert (status(fields), fields["verdict"]) == (11, "MLE") and "Exited with error status" in fields["message"]
     grows = "#include <stdlib.h>\n#include <string.h>\nint main() { for (;;) memset(malloc(1 << 20), 1, 1 << 20); }"
-    found = run(http, language_id=C, source_code=grows, memory_limit=16_000)
-    assert (status(found), found["message"]) == (11, "Exited with error status 137")
-    assert (found["exit_code"], found["exit_signal"]) == (137, None)
-    found = run(http, source_code="while True: print('x' * 1000)", max_file_size=64)
-    assert (status(found), found["exit_signal"]) == (8, 25) and len(found["stdout"]) == 64 * 1024
-    found = run(http, base64_encoded="true", language_id=44, source_code=b64(b"\x7fELF nothing \x00\x01"))
-    assert status(found) == 14
+    fields = run(http, language_id=C, source_code=grows, memory_limit=16_000)
+    assert (status(fields), fields["message"]) == (11, "Exited with error status 137")
+    assert (fields["exit_code"], fields["exit_signal"]) == (137, None)
+    fields = run(http, source_code="while True: print('x' * 1000)", max_file_size=64)
+    assert (status(fields), fields["exit_signal"]) == (8, 25) and len(fields["stdout"]) == 64 * 1024
+    fields = run(http, base64_encoded="true", language_id=44, source_code=b64(b"\x7fELF nothing \x00\x01"))
+    assert status(fields) == 14
 
 
 # --- how it is run ---------------------------------------------------------------------------------------------
@@ -988,48 +988,48 @@ def test_ends(http: httpx.Client) -> None:
 
 @row("P1", "P2", "P3", "P9")
 def test_options(http: httpx.Client) -> None:
-    found = run(http, source_code="print(1)", number_of_runs=3, cpu_extra_time=0.5)
-    assert (status(found), found["number_of_runs"], found["cpu_extra_time"]) == (3, 3, "0.5")
-    seen = run(http, fields="tests", source_code="print(1)", number_of_runs=3)["tests"]
-    assert [one["verdict"] for one in seen] == ["AC"] * 3
+    fields = run(http, source_code="print(1)", number_of_runs=3, cpu_extra_time=0.5)
+    assert (status(fields), fields["number_of_runs"], fields["cpu_extra_time"]) == (3, 3, "0.5")
+    tests = run(http, fields="tests", source_code="print(1)", number_of_runs=3)["tests"]
+    assert [test_["verdict"] for test_ in tests] == ["AC"] * 3
     several = run(http, fields="tests,time,memory", source_code="print(len('x' * 10**7))", number_of_runs=3)
-    assert float(several["time"]) == pytest.approx(sum(float(one["time"]) for one in several["tests"]) / 3, abs=0.001)
-    assert abs(several["memory"] - sum(one["memory"] for one in several["tests"]) / 3) < 2
+    assert float(several["time"]) == pytest.approx(sum(float(test["time"]) for test in several["tests"]) / 3, abs=0.001)
+    assert abs(several["memory"] - sum(test["memory"] for test in several["tests"]) / 3) < 2
     failed = run(http, fields="tests,status,number_of_runs", source_code="exit(1)", number_of_runs=3)
-    assert (status(failed), failed["number_of_runs"], [one["verdict"] for one in failed["tests"]]) == (11, 3, ["RTE"])
-    each = "enable_per_process_and_thread_time_limit", "enable_per_process_and_thread_memory_limit"
+    assert (status(failed), failed["number_of_runs"], [test["verdict"] for test in failed["tests"]]) == (11, 3, ["RTE"])
+    options = "enable_per_process_and_thread_time_limit", "enable_per_process_and_thread_memory_limit"
     shared = "import os\nos.fork(); x = bytearray(b'1') * 50_000_000\nwhile os.times().user < 0.6: pass\nos.wait()"
     for limits in ({"cpu_time_limit": 1.0}, {"memory_limit": 80_000}):
-        found = run(http, source_code=shared, **limits, **dict.fromkeys(each, True))
-        assert [found[name] for name in each] == [True, True]
-        assert status(found) == (5 if "cpu_time_limit" in limits else 11), "all processes together"
+        fields = run(http, source_code=shared, **limits, **dict.fromkeys(options, True))
+        assert [fields[name] for name in options] == [True, True]
+        assert status(fields) == (5 if "cpu_time_limit" in limits else 11), "all processes together"
     merged = "import sys\nprint('err', file=sys.stderr, flush=True)\nprint('out')"
-    found = run(http, source_code=merged, redirect_stderr_to_stdout=True)
-    assert (found["stdout"], found["stderr"]) == ("err\nout\n", None)
-    found = run(http, source_code="import sys; print(sys.argv[1:])", command_line_arguments="a 'b c' $HOME; `id`")
-    assert found["stdout"] == "['a', 'b c', 'HOME', 'id']\n"
-    assert found["command_line_arguments"] == "a 'b c' $HOME; `id`"
+    fields = run(http, source_code=merged, redirect_stderr_to_stdout=True)
+    assert (fields["stdout"], fields["stderr"]) == ("err\nout\n", None)
+    fields = run(http, source_code="import sys; print(sys.argv[1:])", command_line_arguments="a 'b c' $HOME; `id`")
+    assert fields["stdout"] == "['a', 'b c', 'HOME', 'id']\n"
+    assert fields["command_line_arguments"] == "a 'b c' $HOME; `id`"
     macro = '#include <stdio.h>\nint main() { printf("%d %ld", X, __STDC_VERSION__); }'
-    found = run(http, language_id=C, source_code=macro, compiler_options="-DX=7 -std=c11")
-    assert found["stdout"] == "7 201112"
-    assert directory(found) == {"main.c": macro.encode()}
+    fields = run(http, language_id=C, source_code=macro, compiler_options="-DX=7 -std=c11")
+    assert fields["stdout"] == "7 201112"
+    assert directory(fields) == {"main.c": macro.encode()}
 
 
 @row("P4", "P5", "P6", "P8")
 def test_files(http: httpx.Client) -> None:
     files = packed(helper_dot_py="def f(): return 5", data__x_dot_txt="datum", script_dot_py="print('not this')")
     uses = "import helper\nprint(helper.f(), open('data/x.txt').read())\nopen('made', 'w').write('x')"
-    found = run(http, source_code=uses, additional_files=files)
-    assert (status(found), found["stdout"]) == (3, "5 datum\n")
-    left = directory(found)
-    assert left["made"] == b"x" and {"data/x.txt", "helper.py", "script.py"} < left.keys()
-    back = zipfile.ZipFile(io.BytesIO(base64.b64decode(found["additional_files"])))
-    assert sorted(back.namelist()) == ["data/x.txt", "helper.py"] and found["source_code"] == uses
+    fields = run(http, source_code=uses, additional_files=files)
+    assert (status(fields), fields["stdout"]) == (3, "5 datum\n")
+    contents = directory(fields)
+    assert contents["made"] == b"x" and {"data/x.txt", "helper.py", "script.py"} < contents.keys()
+    back = zipfile.ZipFile(io.BytesIO(base64.b64decode(fields["additional_files"])))
+    assert sorted(back.namelist()) == ["data/x.txt", "helper.py"] and fields["source_code"] == uses
     behind = packed(
         **{"x_dot_txt~": "1", "y_dot_zip": base64.b64decode(files), "_dot_env": "2", "_dot_git__config": "3"}
     )
-    found = run(http, source_code="import os; print(sorted(os.listdir('.')))", additional_files=behind)
-    assert found["stdout"] == "['script.py', 'x.txt~', 'y.zip']\n"
+    fields = run(http, source_code="import os; print(sorted(os.listdir('.')))", additional_files=behind)
+    assert fields["stdout"] == "['script.py', 'x.txt~', 'y.zip']\n"
     included = packed(part_dot_c="int part(void) { return 4; }")
     main = '#include "part.c"\n#include <stdio.h>\nint main() { printf("%d", part()); }'
     assert run(http, language_id=C, source_code=main, additional_files=included)["stdout"] == "4"
@@ -1049,31 +1049,31 @@ def test_files(http: httpx.Client) -> None:
     started = run(http, base64_encoded="true", language_id=44, source_code=b64(script), command_line_arguments="x")
     assert base64.b64decode(started["stdout"]) == b"started x\n"
     big = "import sys\nsys.stdout.write('a' * 1_000_000)\nsys.stderr.write('b' * 1_000_000)"
-    found = run(http, source_code=big, expected_output="a" * 1_000_000)
-    assert status(found) == 3 and found["stdout"] == "a" * 1_000_000 and found["stderr"] == "b" * 65536
+    fields = run(http, source_code=big, expected_output="a" * 1_000_000)
+    assert status(fields) == 3 and fields["stdout"] == "a" * 1_000_000 and fields["stderr"] == "b" * 65536
 
 
 @row("P10")
 def test_the_directory_after_the_last_run(http: httpx.Client) -> None:
     draws = "import os, sys\nopen('chart.png', 'wb').write(b'\\x89PNG\\0')\nos.mkdir('d')\nopen('d/f', 'w').write('1')"
-    found = run(http, source_code=draws, number_of_runs=2)
-    assert (status(found), directory(found)) == (
+    fields = run(http, source_code=draws, number_of_runs=2)
+    assert (status(fields), directory(fields)) == (
         3,
         {"script.py": draws.encode(), "chart.png": b"\x89PNG\0", "d/f": b"1"},
     )
     changes = "open('data.txt', 'a').write('more'); import os; os.symlink('/etc/passwd', 'link'); exit(1)"
-    found = run(http, source_code=changes, additional_files=packed(data_dot_txt="datum"))
-    assert status(found) == 11
-    assert directory(found) == {"script.py": changes.encode(), "data.txt": b"datummore"}
+    fields = run(http, source_code=changes, additional_files=packed(data_dot_txt="datum"))
+    assert status(fields) == 11
+    assert directory(fields) == {"script.py": changes.encode(), "data.txt": b"datummore"}
     noise = "import os\nfor n in range(4): open(str(n), 'wb').write(os.urandom(100_000 + n))"
-    found = run(http, fields="post_execution_filesystem,reason,status", source_code=noise)
-    assert sorted(directory(found)) == ["0", "1", "script.py"]
-    assert found["reason"].startswith("2 of the files that the run left are not kept")
+    fields = run(http, fields="post_execution_filesystem,reason,status", source_code=noise)
+    assert sorted(directory(fields)) == ["0", "1", "script.py"]
+    assert fields["reason"].startswith("2 of the files that the run left are not kept")
     built = packed(compile="gcc main.c -o solution", run="./solution > made", main_dot_c="int main() { return 0; }")
-    found = http.post(
+    fields = http.post(
         "/submissions?wait=true&fields=*", json={"language_id": PROJECT, "additional_files": built}
     ).json()
-    assert {"compile", "run", "main.c", "solution", "made"} == directory(found).keys()
+    assert {"compile", "run", "main.c", "solution", "made"} == directory(fields).keys()
 
 
 @row("P13", "P14")
@@ -1085,20 +1085,20 @@ def test_sql_has_the_database_that_comes_along(http: httpx.Client, tmp_path: Pat
         database.executemany("insert into artists values (?)", [(f"artist {n} {'x' * 999}",) for n in range(1000)])
         database.commit()
     files = packed(db_dot_sqlite=path.read_bytes(), notes_dot_bin=secrets.token_bytes(400_000))
-    asked = "select count(*) from artists;\ndelete from artists where rowid > 7;\nselect count(*) from artists;"
+    statements = "select count(*) from artists;\ndelete from artists where rowid > 7;\nselect count(*) from artists;"
     for _ in range(2):  # each run has its own copy
-        found = run(http, language_id=82, source_code=asked, additional_files=files, max_file_size=4096)
-        assert (found["stdout"], found["source_code"], found["language"]["id"]) == ("1000\n7\n", asked, 82)
+        fields = run(http, language_id=82, source_code=statements, additional_files=files, max_file_size=4096)
+        assert (fields["stdout"], fields["source_code"], fields["language"]["id"]) == ("1000\n7\n", statements, 82)
     broken = "create table t (a);\ninsert into t values (4);\nselect b from t;\nselect a from t;"
-    found = run(http, language_id=82, source_code=broken)
-    assert (status(found), found["stdout"]) == (11, "4\n") and "no such column" in found["stderr"]
+    fields = run(http, language_id=82, source_code=broken)
+    assert (status(fields), fields["stdout"]) == (11, "4\n") and "no such column" in fields["stderr"]
     long = "-" * (128 * 1024 + 1)
-    for more in ({}, {"additional_files": files}, {"language_id": 71, "additional_files": files}):
-        faults = refused(http, **{"language_id": 82, "source_code": long, **more})
+    for extra in ({}, {"additional_files": files}, {"language_id": 71, "additional_files": files}):
+        faults = refused(http, **{"language_id": 82, "source_code": long, **extra})
         assert list(faults) == ["source_code"] and "is too large" in faults["source_code"][0], faults
-    for more, said in ((1, "have more than 2097152 bytes"), (0, "have 2097159 bytes")):  # with the source
-        faults = refused(http, additional_files=packed(a_dot_bin=bytes(2 * 1024**2 + more)))
-        assert list(faults) == ["additional_files"] and said in faults["additional_files"][0], faults
+    for extra, sentence in ((1, "have more than 2097152 bytes"), (0, "have 2097159 bytes")):  # with the source
+        faults = refused(http, additional_files=packed(a_dot_bin=bytes(2 * 1024**2 + extra)))
+        assert list(faults) == ["additional_files"] and sentence in faults["additional_files"][0], faults
     assert "additional_files" in refused(http, additional_files=packed(a_dot_bin=secrets.token_bytes(2 * 1024**2)))
 
 
@@ -1109,9 +1109,9 @@ def test_what_compilers_are_told_here(http: httpx.Client) -> None:
         assert run(http, language_id=language, source_code=main)["stdout"] == "fast\n"
         assert run(http, language_id=language, source_code=main, compiler_options="-O0")["stdout"] is None
     for options in ("-o a.out", "-DX -oprogram -O0"):
-        found = run(http, language_id=C, source_code=main, compiler_options=options)
-        assert (status(found), found["compiler_options"]) == (3, options)
-        assert found["stdout"] == (None if "-O0" in options else "fast\n")
+        fields = run(http, language_id=C, source_code=main, compiler_options=options)
+        assert (status(fields), fields["compiler_options"]) == (3, options)
+        assert fields["stdout"] == (None if "-O0" in options else "fast\n")
     java = "package a.b; public class Other { public static void main(String[] a) { System.out.print(1); } }"
     assert run(http, language_id=JAVA, source_code=java)["stdout"] == "1"
 
@@ -1119,12 +1119,12 @@ def test_what_compilers_are_told_here(http: httpx.Client) -> None:
 @row("P11", "P12")
 def test_the_source_has_its_name_and_the_program_a_home(http: httpx.Client) -> None:
     home = "import os, sys\nprint(os.environ['HOME'], sys.argv, open(sys.argv[0]).read(6))\nraise SystemError"
-    found = run(http, source_code=home)
-    assert found["stdout"] == "/tmp ['/box/script.py'] import\n"
-    assert 'File "/box/script.py", line 3' in found["stderr"]
+    fields = run(http, source_code=home)
+    assert fields["stdout"] == "/tmp ['/box/script.py'] import\n"
+    assert 'File "/box/script.py", line 3' in fields["stderr"]
     for language, name in ((CPP, "main.cpp"), (50, "main.c")):
-        said = run(http, language_id=language, source_code="int main() { x; }")["compile_output"]
-        assert f"\n{name}:1:" in f"\n{said}" and "/box/" not in said
+        messages = run(http, language_id=language, source_code="int main() { x; }")["compile_output"]
+        assert f"\n{name}:1:" in f"\n{messages}" and "/box/" not in messages
     lasting = "open(__import__('os').environ['HOME'] + '/x', 'x')"
     assert [status(run(http, source_code=lasting)) for _ in range(2)] == [3, 3], "each has its own"
 
@@ -1133,7 +1133,7 @@ def test_the_source_has_its_name_and_the_program_a_home(http: httpx.Client) -> N
 def test_python_for_ml_has_what_debian_has_for_python(http: httpx.Client, server: str) -> None:
     """Whether or not numpy is there: programs find just what the machine's own Python finds."""
     del http
-    seen = (
+    text = (
         "import importlib.util as u, os, sys\n"
         "at = '/usr/lib/python3/dist-packages'\n"
         "print(at in sys.path, sorted(os.listdir(at)) if os.path.isdir(at) else [])\n"
@@ -1141,16 +1141,16 @@ def test_python_for_ml_has_what_debian_has_for_python(http: httpx.Client, server
         "print([u.find_spec(name) is not None for name in names])\n"
         "print(__import__('numpy').arange(4).sum() if u.find_spec('numpy') else 6)\n"
     )
-    own = subprocess.run(["/usr/bin/python3", "-c", seen], capture_output=True, text=True, check=True, cwd="/").stdout
+    own = subprocess.run(["/usr/bin/python3", "-c", text], capture_output=True, text=True, check=True, cwd="/").stdout
     assert own.startswith("True [")
-    names = {one.id: one.name for one in languages.table("extra").values() if one.name.startswith("Python for ML")}
+    names = {row.id: row.name for row in languages.table("extra").values() if row.name.startswith("Python for ML")}
     assert sorted(names) == [10, 25, 31, 32, 33]
     with httpx.Client(base_url=f"{server}/extra", headers={"X-Auth-Token": ADA}, trust_env=False, timeout=120) as extra:
-        listed = {one["id"]: one["name"] for one in extra.get("/languages").json()}
+        listed = {row["id"]: row["name"] for row in extra.get("/languages").json()}
         assert names.items() <= listed.items()
         for number in (10, 33):
-            found = run(extra, language_id=number, source_code=seen, memory_limit=512_000, max_file_size=4096)
-            assert (found["stdout"], found["stderr"]) == (own, None)
+            fields = run(extra, language_id=number, source_code=text, memory_limit=512_000, max_file_size=4096)
+            assert (fields["stdout"], fields["stderr"]) == (own, None)
 
 
 # --- what there is ---------------------------------------------------------------------------------------------
@@ -1199,9 +1199,9 @@ def test_settings_that_follow_from_ours(prepared: Prepared, tmp_path: Path) -> N
 
 @row("L1", "L2", "L3", "L4", "N3", "N4")
 def test_what_there_is(http: httpx.Client) -> None:
-    listed = {one["id"]: one["name"] for one in http.get("/languages").json()}
+    listed = {row["id"]: row["name"] for row in http.get("/languages").json()}
     assert listed[71] == "Python (3.8.1)" and listed[54] == "C++ (GCC 9.2.0)" and 47 not in listed
-    everything = {one["id"]: one["is_archived"] for one in http.get("/languages/all").json()}
+    everything = {row["id"]: row["is_archived"] for row in http.get("/languages/all").json()}
     assert everything[47] is True and everything[71] is False and len(everything) == 71 + 42
     assert http.get("/languages/4").json()["name"] == "C (gcc 7.2.0)"
     old = http.post("/submissions", json={"language_id": 34, "source_code": "print 1"})
@@ -1212,7 +1212,7 @@ def test_what_there_is(http: httpx.Client) -> None:
     assert http.get("/languages/999").status_code == http.get("/nothing").status_code == 404
     assert "error" in http.get("/nothing").json()
     assert (http.get("/").status_code, list(http.get("/").json())) == (404, ["error"])
-    assert {one["id"]: one["description"] for one in http.get("/statuses").json()} == STATUSES
+    assert {status_["id"]: status_["description"] for status_ in http.get("/statuses").json()} == STATUSES
     (queue,) = http.get("/workers").json()
     assert queue["available"] == 2 and queue["failed"] == 0
     assert http.get("/system_info").json()["Slots"] == "2"
@@ -1221,12 +1221,12 @@ def test_what_there_is(http: httpx.Client) -> None:
     wait_for(
         lambda: (
             (counts := http.get("/statistics").json())["submissions"]["total"]
-            == sum(one["count"] for one in counts["statuses"])
+            == sum(count["count"] for count in counts["statuses"])
         ),
         what="all that are counted",
     )
     counts = http.get("/statistics").json()
-    assert 11 in {one["status"]["id"] for one in counts["statuses"] if one["count"]}
+    assert 11 in {count["status"]["id"] for count in counts["statuses"] if count["count"]}
     assert str(counts["created_at"])[:10] not in counts["submissions"]["last_30_days"]
     assert counts["submissions"]["total"] >= counts["submissions"]["today"] > 0
     assert "sandbox" in http.get("/isolate").text and "Apache" in http.get("/license").text
@@ -1234,11 +1234,11 @@ def test_what_there_is(http: httpx.Client) -> None:
 
 @row("M1", "M2")
 def test_pages_of_submissions(http: httpx.Client, server: str) -> None:
-    sent = {"submissions": [{"language_id": PYTHON, "source_code": "print(1)"}] * 5}
-    assert http.post("/submissions/batch", json=sent).status_code == 201
+    body = {"submissions": [{"language_id": PYTHON, "source_code": "print(1)"}] * 5}
+    assert http.post("/submissions/batch", json=body).status_code == 201
     first = http.get("/submissions", params={"per_page": 2, "fields": "token"}).json()
     second = http.get("/submissions", params={"per_page": 2, "page": 2, "fields": "token"}).json()
-    assert len({one["token"] for one in first["submissions"] + second["submissions"]}) == 4
+    assert len({submission["token"] for submission in first["submissions"] + second["submissions"]}) == 4
     meta = first["meta"]
     assert (meta["current_page"], meta["next_page"], meta["prev_page"]) == (1, 2, None)
     assert meta["total_pages"] == -(-meta["total_count"] // 2) and second["meta"]["prev_page"] == 1
@@ -1256,22 +1256,22 @@ def test_pages_end_with_the_newest_ten_thousand(prepared: Prepared, tmp_path: Pa
     """Of row M1."""
     ids = [f"{number:024x}" for number in range(12_000)]
 
-    def search(asked: m.SearchRequest) -> m.SearchReply:
-        page = [make_task(id=one) for one in ids[asked.skip : asked.skip + asked.limit]]
+    def search(request: m.SearchRequest) -> m.SearchReply:
+        page = [make_task(id=id_) for id_ in ids[request.skip : request.skip + request.limit]]
         return m.SearchReply(tasks=page, total=10_000)
 
-    def tasks(asked: TasksRequest) -> TasksReply:
-        return TasksReply(tasks=[make_task(id=one) for one in asked.ids])
+    def tasks(request: TasksRequest) -> TasksReply:
+        return TasksReply(tasks=[make_task(id=id_) for id_ in request.ids])
 
     prepared.answers.update(search=search, tasks=tasks)
     with serving_app(make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"))) as app:
 
-        def page(number: int, each: int) -> tuple[list[str], dict[str, Any]]:
-            asked = {"page": number, "per_page": each, "fields": "id"}
+        def page(number: int, per_page: int) -> tuple[list[str], dict[str, Any]]:
+            query = {"page": number, "per_page": per_page, "fields": "id"}
             answer: Any = app.test_client().get(
-                "/judge0/submissions", query_string=asked, headers={"X-Auth-Token": USER}
+                "/judge0/submissions", query_string=query, headers={"X-Auth-Token": USER}
             )
-            return [one["id"] for one in answer.json["submissions"]], answer.json["meta"]
+            return [submission["id"] for submission in answer.json["submissions"]], answer.json["meta"]
 
         assert page(100, 100)[0] == ids[9_900:10_000] and page(100, 100)[1]["next_page"] is None
         assert page(101, 100) == ([], {**page(101, 100)[1], "next_page": None, "prev_page": 100})
@@ -1289,21 +1289,21 @@ def test_deleting_and_cancelling(http: httpx.Client, server: str) -> None:
     assert (answer.status_code, answer.json()) == (400, {"error": "delete not allowed"})
     body = {"source_code": "import time; time.sleep(20)", "language_id": PYTHON, "wall_time_limit": 20}
     token = http.post("/submissions", json=body).json()["token"]
-    found = http.delete(f"/submissions/{token}", params={"cancel": "true"})
-    assert found.status_code == 200
+    fields = http.delete(f"/submissions/{token}", params={"cancel": "true"})
+    assert fields.status_code == 200
     wait_for(lambda: http.get(f"/submissions/{token}").json()["status"]["id"] == 13, what="the end")
     assert http.get(f"/submissions/{token}").json()["message"] == "the submission was cancelled"
 
 
 def test_deleting_where_it_is_allowed(prepared: Prepared, tmp_path: Path) -> None:
     """Of row M3: a finished submission goes, and is what is answered."""
-    done = m.Result(tests=[m.TestResult(name="run", verdict=m.Verdict.AC, cpu=0.25)], stdout="ä\n")
-    shown = make_task(status=m.Status.SUCCESS, done=True, verdict=m.Verdict.AC, result=done)
+    outcome = m.Result(tests=[m.TestResult(name="run", verdict=m.Verdict.AC, cpu=0.25)], stdout="ä\n")
+    task = make_task(status=m.Status.SUCCESS, done=True, verdict=m.Verdict.AC, result=outcome)
     prepared.answers["delete_submission"] = lambda _: Deleted(deleted=1)
     settings = make_config(
         tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"), judge0={"delete": True}
     )
-    token = token_of(shown.id)
+    token = token_of(task.id)
     with serving_app(settings) as app:
 
         def delete(by: str, **query: str) -> tuple[int, Any]:
@@ -1315,7 +1315,7 @@ def test_deleting_where_it_is_allowed(prepared: Prepared, tmp_path: Path) -> Non
             prepared.tasks(make_task(status=now))
             text = f"submission cannot be deleted because its status is {number} ({STATUSES[number]})"
             assert delete(ADMIN) == (400, {"error": text})
-        prepared.tasks(shown)
+        prepared.tasks(task)
         assert delete(USER)[0] == 403
         assert "delete_submission" not in [method for method, _ in prepared.asked]
         code, answer = delete(ADMIN)
@@ -1323,40 +1323,40 @@ def test_deleting_where_it_is_allowed(prepared: Prepared, tmp_path: Path) -> Non
         assert base64.b64decode(answer["stdout"]).decode() == "ä\n"
         assert delete(ADMIN, fields="status_id") == (200, {"status_id": 3})
         assert delete(ADMIN, fields="x") == (400, {"error": "invalid fields: [x]"})
-        deleted = [asked.id for method, asked in prepared.asked if method == "delete_submission"]
-        assert deleted == [shown.id] * 2
+        deleted = [request.id for method, request in prepared.asked if method == "delete_submission"]
+        assert deleted == [task.id] * 2
 
 
 def test_several_are_asked_for_together(prepared: Prepared, tmp_path: Path) -> None:
     """Of rows B3 and M1: a list of a hundred was a hundred calls, one after the other; now as many as have room."""
     ids = [f"{number:024x}" for number in range(3)]
-    tasks = [make_task(id=one, submission=m.Submission(user="ada", command="true")) for one in ids]
+    tasks = [make_task(id=id_, submission=m.Submission(user="ada", command="true")) for id_ in ids]
     hers = make_task(id="f" * 24, submission=m.Submission(user="bob", command="true"))
     settings = make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"))
     prepared.tasks(*tasks, hers)
-    whole: Any = prepared.answers["tasks"]
+    of_all: Any = prepared.answers["tasks"]
     limit = 2
 
-    def some(asked: TasksRequest) -> TasksReply:
-        assert asked.user == "ada"
-        reply = whole(asked.model_copy(update={"ids": asked.ids[:limit]}))
-        return TasksReply(tasks=reply.tasks, left=asked.ids[limit:])
+    def of_some(request: TasksRequest) -> TasksReply:
+        assert request.user == "ada"
+        reply = of_all(request.model_copy(update={"ids": request.ids[:limit]}))
+        return TasksReply(tasks=reply.tasks, left=request.ids[limit:])
 
-    prepared.answers["tasks"] = some
+    prepared.answers["tasks"] = of_some
     with serving_app(settings) as app:
 
         def ask(path: str) -> Any:
             before = len(prepared.asked)
             answer = app.test_client().get(f"/judge0/submissions{path}", headers={"X-Auth-Token": USER})
             assert answer.status_code == 200, answer.json
-            asked = [method for method, _ in prepared.asked[before:] if method in {"get", "tasks"}]
-            return [one and one["token"] for one in answer.json["submissions"]], asked
+            calls_ = [method for method, _ in prepared.asked[before:] if method in {"get", "tasks"}]
+            return [submission and submission["token"] for submission in answer.json["submissions"]], calls_
 
-        tokens = [token_of(one) for one in ids]
-        given = [tokens[0], "x", tokens[2], token_of(hers.id), tokens[0], str(uuid.uuid4()), tokens[1]]
-        found = [tokens[0], None, tokens[2], None, tokens[0], None, tokens[1]]
-        shown, calls = ask(f"/batch?tokens={','.join(given)}&fields=token")
-        assert (shown, set(calls)) == (found, {"tasks"}) and len(calls) > 1
+        tokens = [token_of(id_) for id_ in ids]
+        queried = [tokens[0], "x", tokens[2], token_of(hers.id), tokens[0], str(uuid.uuid4()), tokens[1]]
+        answered = [tokens[0], None, tokens[2], None, tokens[0], None, tokens[1]]
+        listed, calls = ask(f"/batch?tokens={','.join(queried)}&fields=token")
+        assert (listed, set(calls)) == (answered, {"tasks"}) and len(calls) > 1
         assert ask("?fields=token") == (tokens, ["tasks"] * 2)
         limit = 100
         assert ask("?fields=token") == (tokens, ["tasks"])
@@ -1394,12 +1394,12 @@ def test_a_batch_is_taken_whole_or_not_at_all_where_too_many_wait(prepared: Prep
     allowance = Allowance(waiting=10)
     waiting = 7
 
-    def add(asked: m.Submission) -> m.AddReply:
+    def add(request: m.Submission) -> m.AddReply:
         nonlocal waiting
         if waiting >= 10:
             raise LimitError("10 submissions of 'ada' wait")
         waiting += 1
-        return m.AddReply(task=make_task(submission=asked), created=True)
+        return m.AddReply(task=make_task(submission=request), created=True)
 
     prepared.answers |= {
         "executors": ExecutorsReply(executors=[executor_state()]),
@@ -1409,33 +1409,33 @@ def test_a_batch_is_taken_whole_or_not_at_all_where_too_many_wait(prepared: Prep
     with serving_app(make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"))) as app:
 
         def batch(count: int) -> Any:
-            many = {"submissions": [{"language_id": PYTHON, "source_code": "print(1)"}] * count}
-            return app.test_client().post("/judge0/submissions/batch", json=many, headers={"X-Auth-Token": USER})
+            body = {"submissions": [{"language_id": PYTHON, "source_code": "print(1)"}] * count}
+            return app.test_client().post("/judge0/submissions/batch", json=body, headers={"X-Auth-Token": USER})
 
         refused = batch(4)
         assert (refused.status_code, refused.json["error"], waiting) == (503, "queue is full", 7)
         assert refused.json["reason"] == "7 submissions of 'ada' wait, of at most 10" and refused.headers["Retry-After"]
-        assert ([list(one) for one in batch(3).json], waiting) == ([["token"]] * 3, 10)
+        assert ([list(item) for item in batch(3).json], waiting) == ([["token"]] * 3, 10)
         allowance = Allowance(waiting=None)
         halfway = batch(2)
         assert halfway.status_code == 503, "there is none before it that its answer would have to tell"
         waiting = 9
-        assert [list(one) for one in batch(2).json] == [["token"], ["error"]]
+        assert [list(item) for item in batch(2).json] == [["token"], ["error"]]
 
 
 @row("S17")
 def test_each_answer_says_how_often_one_may_hand_in(prepared: Prepared, tmp_path: Path) -> None:
-    left = 9
+    remaining = 9
 
-    def add(asked: m.Submission) -> m.AddReply:
-        nonlocal left
-        if left == 0:
+    def add(request: m.Submission) -> m.AddReply:
+        nonlocal remaining
+        if remaining == 0:
             error = LimitError("9 within a minute")
             error.rate = (9, 0, 30)
             raise error
-        left -= 1
-        done = make_task(submission=asked, status=m.Status.SUCCESS, done=True, verdict=m.Verdict.AC)
-        return m.AddReply(task=done, created=True, rate=Rate(limit=9, left=left, seconds=31) if limited else None)
+        remaining -= 1
+        task = make_task(submission=request, status=m.Status.SUCCESS, done=True, verdict=m.Verdict.AC)
+        return m.AddReply(task=task, created=True, rate=Rate(limit=9, left=remaining, seconds=31) if limited else None)
 
     prepared.answers |= {
         "executors": ExecutorsReply(executors=[executor_state()]),
@@ -1446,26 +1446,26 @@ def test_each_answer_says_how_often_one_may_hand_in(prepared: Prepared, tmp_path
     limited = True
     with serving_app(make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"))) as app:
 
-        def post(path: str, sent: Any) -> tuple[int, list[list[str]], dict[str, str]]:
-            answer = app.test_client().post(f"/judge0/submissions{path}", json=sent, headers={"X-Auth-Token": USER})
+        def post(path: str, body: Any) -> tuple[int, list[list[str]], dict[str, str]]:
+            answer = app.test_client().post(f"/judge0/submissions{path}", json=body, headers={"X-Auth-Token": USER})
             answers = answer.json if isinstance(answer.json, list) else [answer.json]
             headers = {name: text for name, text in answer.headers if name.startswith(("RateLimit", "Retry"))}
-            return answer.status_code, [list(one) for one in answers], headers
+            return answer.status_code, [list(item) for item in answers], headers
 
         assert post("", good) == (201, [["token"]], paced(Rate(limit=9, left=8, seconds=31)))
         assert post("?wait=true&fields=status", good) == (201, [["status"]], paced(Rate(limit=9, left=7, seconds=31)))
         several = {"submissions": [good, bad, good, bad]}
-        told = [["token"], ["source_code"]] * 2
-        assert post("/batch", several) == (201, told, paced(Rate(limit=9, left=5, seconds=31))), (
+        fields = [["token"], ["source_code"]] * 2
+        assert post("/batch", several) == (201, fields, paced(Rate(limit=9, left=5, seconds=31))), (
             "as the last one left it"
         )
-        left = 1
+        remaining = 1
         code, answers, headers = post("/batch", {"submissions": [good, good]})
         refusal = Rate(limit=9, left=0, seconds=30)
         assert (code, answers, headers) == (201, [["token"], ["error"]], paced(refusal)), "a refusal tells, too"
         assert post("", good) == (429, [["error"]], paced(refusal, refused=True))
-        limited, left = False, 5
-        assert post("", good) == (201, [["token"]], {}) and post("/batch", several) == (201, told, {})
+        limited, remaining = False, 5
+        assert post("", good) == (201, [["token"]], {}) and post("/batch", several) == (201, fields, {})
 
 
 # --- callbacks -------------------------------------------------------------------------------------------------
@@ -1479,17 +1479,17 @@ def test_callbacks(http: httpx.Client, receiver: Receiver) -> None:
     wait_for(lambda: len(receiver.got) == 2, what="the second try")
     first, second = receiver.got
     assert (first.method, first.headers["content-type"], first.body) == ("PUT", "application/json", second.body)
-    told = second.told
-    assert list(told) == list(http.get(f"/submissions/{token}", params={"base64_encoded": "true"}).json())
-    assert (told["token"], status(told), base64.b64decode(told["stdout"]).decode()) == (token, 3, "ÿ\n")
-    assert judge0.Submission(**told).stdout == "ÿ\n"
-    for url, what in (
+    calls = second.told
+    assert list(calls) == list(http.get(f"/submissions/{token}", params={"base64_encoded": "true"}).json())
+    assert (calls["token"], status(calls), base64.b64decode(calls["stdout"]).decode()) == (token, 3, "ÿ\n")
+    assert judge0.Submission(**calls).stdout == "ÿ\n"
+    for url, reason in (
         ("http://10.0.0.1/", "no public address"),
         (receiver.url.replace("//", "//ada:secret@"), "password"),
         ("ftp://example.org/", "no http"),
     ):
         (fault,) = refused(http, callback_url=url)["callback_url"]
-        assert what in fault
+        assert reason in fault
     # Told of its end whatever that was, and no more after an answer that is final.
     receiver.answer = lambda *_: 404
     waits = {"source_code": "import time; time.sleep(20)", "language_id": PYTHON, "wall_time_limit": 20}
@@ -1506,8 +1506,8 @@ def test_callbacks_that_are_switched_off(prepared: Prepared, tmp_path: Path) -> 
     tls = prepared.tls("gateway-1", "gateway")
     config = make_config(tmp_path, prepared.etcd_config, tls, judge0={"callbacks": False})
     with serving_app(config) as app:
-        told = {"language_id": PYTHON, "source_code": "print(1)", "callback_url": "https://example.org/"}
-        answer = app.test_client().post("/judge0/submissions", json=told, headers={"X-Auth-Token": USER})
+        body = {"language_id": PYTHON, "source_code": "print(1)", "callback_url": "https://example.org/"}
+        answer = app.test_client().post("/judge0/submissions", json=body, headers={"X-Auth-Token": USER})
         assert (answer.status_code, answer.json) == (422, {"callback_url": ["setting callback is not allowed"]})
         assert "add" not in [method for method, _ in prepared.asked[before:]]
 
@@ -1515,15 +1515,15 @@ def test_callbacks_that_are_switched_off(prepared: Prepared, tmp_path: Path) -> 
 @row("X2", "X3")
 def test_several_tests_and_the_same_key(http: httpx.Client) -> None:
     tests = [{"stdin": "1", "expected_output": "1"}, {"stdin": "2", "expected_output": "3"}, {"stdin": "4"}]
-    found = run(http, fields="verdict,tests,status", source_code="print(input())", tests=tests)
-    assert (status(found), found["verdict"]) == (4, "WA")
-    assert [(one["verdict"], one["stdout"]) for one in found["tests"]] == [("AC", "1\n"), ("WA", "2\n"), ("AC", "4\n")]
-    first = found["tests"][0]
+    fields = run(http, fields="verdict,tests,status", source_code="print(input())", tests=tests)
+    assert (status(fields), fields["verdict"]) == (4, "WA")
+    assert [(row["verdict"], row["stdout"]) for row in fields["tests"]] == [("AC", "1\n"), ("WA", "2\n"), ("AC", "4\n")]
+    first = fields["tests"][0]
     assert {*first} == {"name", "verdict", "status", "time", "memory", "stdout", "stderr", "score"}
     assert (first["status"], first["stderr"], first["score"]) == ({"id": 3, "description": "Accepted"}, None, None)
     fails = "import sys; print('no', file=sys.stderr); exit(input() == '2')"
-    found = run(http, fields="tests", source_code=fails, tests=tests[:2])["tests"]
-    assert [(one["verdict"], one["status"]["id"], one["stderr"]) for one in found] == [
+    fields = run(http, fields="tests", source_code=fails, tests=tests[:2])["tests"]
+    assert [(test_["verdict"], test_["status"]["id"], test_["stderr"]) for test_ in fields] == [
         ("WA", 4, "no\n"),
         ("RTE", 11, "no\n"),
     ]

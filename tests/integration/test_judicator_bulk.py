@@ -22,13 +22,13 @@ class LosesOneReply:
     def __init__(self, collection: Any, method: str) -> None:
         self._collection = collection
         self._method = method
-        self.lost = 0
+        self.losses = 0
 
     def __getattr__(self, name: str) -> Any:
         call = getattr(self._collection, name)
-        if name != self._method or self.lost:
+        if name != self._method or self.losses:
             return call
-        self.lost += 1
+        self.losses += 1
 
         async def lose(*args: Any, **options: Any) -> None:
             await call(*args, **options)
@@ -37,9 +37,9 @@ class LosesOneReply:
         return lose
 
 
-@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("entire", [True, False])
 @pytest.mark.parametrize("count", [1, 2, 3, 40, 250])
-def test_of_two_writers_one_has_each_task(world: World, count: int, whole: bool) -> None:
+def test_of_two_writers_one_has_each_task(world: World, count: int, entire: bool) -> None:
     """As two leaders claim at once. Some tasks are gone, some have changed before."""
     running = world.judicator()
     db = running.judicator.database
@@ -54,15 +54,15 @@ def test_of_two_writers_one_has_each_task(world: World, count: int, whole: bool)
             *(writer.write({"_id": task, "claim": None}, {"$set": {"claim": name}}) for task in [*ids, *absent])
         )
         docs = [doc for doc in answers if doc is not None]
-        if whole:
+        if entire:
             assert all(doc["claim"] == name and doc["user"] for doc in docs)
         return {doc["_id"] for doc in docs}
 
-    async def both() -> list[set[ObjectId]]:
-        writers = [(BulkWriter(db, documents=whole), name) for name in ("first", "second")]
+    async def both_writers() -> list[set[ObjectId]]:
+        writers = [(BulkWriter(db, documents=entire), name) for name in ("first", "second")]
         return await asyncio.gather(*(claim(writer, name) for writer, name in writers))
 
-    first, second = running.do(both())
+    first, second = running.do(both_writers())
     assert not first & second
     assert first | second == set(ids) - set(changed)
     claims = Counter(doc["claim"] for doc in world.db.tasks.find({}, {"claim": 1}))
@@ -102,12 +102,12 @@ def test_a_lost_reply_to_a_bulk_loses_and_doubles_nothing(world: World, ending: 
         assert len(executor.report().add) == 5
     losing = LosesOneReply(writer._tasks, "bulk_write")
     writer._tasks = losing
-    done = [accepted(assignment) for assignment in list(executor.work.values())]
-    executor.report(*done)  # the client repeats it
-    assert losing.lost == 1
+    completed = [accepted(assignment) for assignment in list(executor.work.values())]
+    executor.report(*completed)  # the client repeats it
+    assert losing.losses == 1
 
     def judged() -> bool:
-        executor.report(*done, *(accepted(assignment) for assignment in list(executor.work.values())))
+        executor.report(*completed, *(accepted(assignment) for assignment in list(executor.work.values())))
         return all(people.call("get", m.GetRequest(id=task), m.Task).done for task in tasks)
 
     wait_for(judged, what="the verdicts")

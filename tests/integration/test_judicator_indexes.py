@@ -59,59 +59,59 @@ def names(world: World, collection: str = "tasks") -> set[str]:
     return set(world.db[collection].index_information())
 
 
-def wanted(collection: str = "tasks") -> set[str]:
-    return {"_id_", *(one.document["name"] for one in indexes.INDEXES[collection])}
+def expected(collection: str = "tasks") -> set[str]:
+    return {"_id_", *(index.document["name"] for index in indexes.INDEXES[collection])}
 
 
 def built(world: World) -> bool:
     reply = world.db.command({"listIndexes": "tasks", "includeBuildUUIDs": True, "cursor": {"batchSize": 1000}})
-    return {one.get("name") for one in reply["cursor"]["firstBatch"]} == wanted()
+    return {index.get("name") for index in reply["cursor"]["firstBatch"]} == expected()
 
 
 @pytest.mark.parametrize("judicators", [1, 3])
 def test_a_cluster_serves_although_its_indexes_take_longer_than_a_call(world: World, judicators: int) -> None:
     many_tasks(world)
     running = [impatient(world, f"j{number}") for number in range(judicators)]
-    said: list[str] = []
-    for one in running:
-        one.judicator._note_build = lambda what, real=one.judicator._note_build: (said.append(what), real(what))  # type: ignore[method-assign]
+    builds: list[str] = []
+    for member in running:
+        member.judicator._note_build = lambda text, real=member.judicator._note_build: (builds.append(text), real(text))  # type: ignore[method-assign]
 
     def ready() -> bool:
-        return all(one.judicator.dispatcher.ready for one in running)
+        return all(running_judicator.judicator.dispatcher.ready for running_judicator in running)
 
     wait_for(ready, timeout=120, what="all judicators")
     wait_for(lambda: built(world), timeout=120, what="all indexes")
-    for one in running:
-        wait_for(lambda one=one: not one.judicator.building, what="no build")
+    for member in running:
+        wait_for(lambda entry=member: not entry.judicator.building, what="no build")
 
 
 def test_status_names_the_build_while_a_judicator_serves(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     running = world.judicator("j1", **FAST)
     running.judicator._note_build("builds the indexes of 5 tasks (by_user)")
     status = world.client().call("status", m.Empty(), StatusReply)
-    assert any("'j1' builds the indexes of 5 tasks (by_user)" in one for one in status.warnings)
+    assert any("'j1' builds the indexes of 5 tasks (by_user)" in warning for warning in status.warnings)
     running.judicator._note_build("")
     status = world.client().call("status", m.Empty(), StatusReply)
-    assert not any("builds the indexes" in one for one in status.warnings)
+    assert not any("builds the indexes" in warning for warning in status.warnings)
 
 
 def test_a_judicator_serves_while_other_indexes_are_built(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """An upgrade: the indexes of before serve, and the build of the new one goes on behind them."""
     import asyncio
 
-    held = asyncio.Event()
+    release = asyncio.Event()
     real = indexes.make_rest
 
     async def slow(*args: Any) -> None:
-        await held.wait()
+        await release.wait()
         await real(*args)
 
     monkeypatch.setattr(indexes, "make_rest", slow)
     monkeypatch.setattr("judge.judicator.main._SMALL_BUILD", 0.1)
     running = world.judicator("j1", **FAST)
     world.client().call("add", source(), m.AddReply)
-    assert not names(world) >= wanted()
-    running.loop.call_soon_threadsafe(held.set)
+    assert not names(world) >= expected()
+    running.loop.call_soon_threadsafe(release.set)
     wait_for(lambda: built(world), what="all indexes")
 
 
@@ -123,11 +123,11 @@ def test_a_changed_index_is_rebuilt_and_a_given_up_one_dropped(world: World, cap
     world.db.tasks.create_index([("rank", 1), ("arrival", 1)], name="fair")
     world.db.minutes.create_index("begun", name="begun", expireAfterSeconds=1)
     world.judicator("j1", **FAST)
-    wait_for(lambda: names(world) >= wanted(), what="all indexes")
-    wait_for(lambda: names(world) - wanted() == {"made_by_an_operator"}, what="only the operator's own")
-    found = world.db.tasks.index_information()
-    assert found["by_user"]["key"] == [("user", 1), ("_id", -1)]
-    assert found["key"]["unique"]
+    wait_for(lambda: names(world) >= expected(), what="all indexes")
+    wait_for(lambda: names(world) - expected() == {"made_by_an_operator"}, what="only the operator's own")
+    present = world.db.tasks.index_information()
+    assert present["by_user"]["key"] == [("user", 1), ("_id", -1)]
+    assert present["key"]["unique"]
     begun = world.db.minutes.index_information()["begun"]
     assert begun["expireAfterSeconds"] == indexes._MINUTES_SECONDS
     assert "made_by_an_operator" in caplog.text
@@ -142,7 +142,7 @@ def test_a_second_start_changes_no_index(world: World, monkeypatch: pytest.Monke
     monkeypatch.setattr(indexes, "_drop", refused)
     second = world.judicator("j2", **FAST)
     for name in indexes.INDEXES:
-        assert names(world, name) == wanted(name)
+        assert names(world, name) == expected(name)
         present, building = second.do(indexes._present(second.judicator.database, name))
         assert not building
         assert not indexes.obsolete(indexes.INDEXES[name], present, ())

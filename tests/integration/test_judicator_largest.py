@@ -45,10 +45,10 @@ class Pings:
         self.thread.join()
 
 
-def a_manifest(people: RpcClient, count: int, name: str, **more: Any) -> ProblemImport:
+def a_manifest(people: RpcClient, count: int, name: str, **fields: Any) -> ProblemImport:
     blob = people.put_blob(b"1")
     tests = [{"name": name.format(n), "input": blob, "answer": blob} for n in range(count)]
-    content = json.dumps({"name": "big", "tests": tests, **more}, separators=(",", ":"))
+    content = json.dumps({"name": "big", "tests": tests, **fields}, separators=(",", ":"))
     return ProblemImport(manifest=people.put_blob(content.encode()))
 
 
@@ -65,9 +65,9 @@ def a_manifest(people: RpcClient, count: int, name: str, **more: Any) -> Problem
 )
 def test_a_manifest_of_any_size_holds_up_nobody(world: World, count: int, name: str, refusal: str) -> None:
     world.judicator(**FAST)
-    people, others = world.client(timeout=60), world.client("gw2", timeout=60)
+    people, neighbours = world.client(timeout=60), world.client("gw2", timeout=60)
     request = a_manifest(people, count, name)
-    with Pings(others) as pings:
+    with Pings(neighbours) as pings:
         if refusal:
             with pytest.raises(PackageError, match=refusal):
                 people.call("problem_import", request, ProblemInfo)
@@ -78,7 +78,7 @@ def test_a_manifest_of_any_size_holds_up_nobody(world: World, count: int, name: 
 
 
 @pytest.mark.parametrize(
-    "more",
+    "fields_of",
     [
         lambda: {"validator_flags": [""] * 2_500_000},
         lambda: {"graders": [{"name": "secret"}] * 300_000},
@@ -89,12 +89,12 @@ def test_a_manifest_of_any_size_holds_up_nobody(world: World, count: int, name: 
     ],
 )
 def test_a_manifest_with_too_much_of_anything_is_refused_at_once(
-    world: World, more: Callable[[], dict[str, Any]]
+    world: World, fields_of: Callable[[], dict[str, Any]]
 ) -> None:
     world.judicator(**FAST)
-    people, others = world.client(timeout=60), world.client("gw2", timeout=60)
-    request = a_manifest(people, 1, "{}", **more())
-    with Pings(others) as pings, pytest.raises(JudgeError) as caught:
+    people, neighbours = world.client(timeout=60), world.client("gw2", timeout=60)
+    request = a_manifest(people, 1, "{}", **fields_of())
+    with Pings(neighbours) as pings, pytest.raises(JudgeError) as caught:
         people.call("problem_import", request, ProblemInfo)
     assert caught.value.http_status < 500
     assert pings.worst < PATIENCE
@@ -102,18 +102,18 @@ def test_a_manifest_with_too_much_of_anything_is_refused_at_once(
 
 def test_submissions_and_results_of_most_tests_hold_up_nobody(world: World) -> None:
     world.judicator(**FAST, limits=SubmissionLimits(tests=m.TESTS))
-    people, others, executor = world.client(timeout=60), world.client("gw2", timeout=60), world.executor("e1")
+    people, neighbours, executor = world.client(timeout=60), world.client("gw2", timeout=60), world.executor("e1")
     submission = m.Submission(
         user="ann", command="cat", tests=[m.Test(name=str(n), input="1" * 50, answer="1" * 50) for n in range(m.TESTS)]
     )
     rows = [m.TestResult(name=str(n), verdict=m.Verdict.AC, output="x" * 200) for n in range(m.TESTS)]
-    with Pings(others) as pings:
+    with Pings(neighbours) as pings:
         for _ in range(3):
             task = people.call("add", submission, m.AddReply).task.id
             executor.report()
-            (one,) = executor.work.values()
-            executor.report(accepted(one, result=m.Result(tests=rows)))
-            done = people.call("get", m.GetRequest(id=task), m.Task)
-            assert done.result is not None
-            assert len(done.result.tests) == m.TESTS
+            (assignment,) = executor.work.values()
+            executor.report(accepted(assignment, result=m.Result(tests=rows)))
+            judged = people.call("get", m.GetRequest(id=task), m.Task)
+            assert judged.result is not None
+            assert len(judged.result.tests) == m.TESTS
     assert pings.worst < PATIENCE

@@ -23,7 +23,7 @@ from tests.support.servers import etcd_server, free_port, wait_for
 
 
 def leaders(world: World) -> list[Running]:
-    return [one for one in world.judicators if one.judicator.lead.leading]
+    return [judicator for judicator in world.judicators if judicator.judicator.lead.leading]
 
 
 class Alive:
@@ -55,35 +55,35 @@ def test_one_leads_and_another_takes_over_with_a_larger_epoch(world: World) -> N
     assert leaders(world) == [first]
     assert first.judicator.lead.epoch == 1
     first.stop()
-    wait_for(lambda: [one for one in leaders(world) if one is not first], what="another leader")
-    second = next(one for one in leaders(world) if one is not first)
+    wait_for(lambda: [judicator for judicator in leaders(world) if judicator is not first], what="another leader")
+    second = next(judicator for judicator in leaders(world) if judicator is not first)
     assert second.judicator.lead.epoch == 2
     assert first.judicator.lead.epoch is None
 
 
 def test_a_silent_executors_task_is_judged_elsewhere(world: World) -> None:
     world.judicator(**FAST)
-    people, silent, other = world.client(), world.executor("e1"), world.executor("e2")
+    people, silent, second = world.client(), world.executor("e1"), world.executor("e2")
     task = people.call("add", source(), m.AddReply).task.id
     silent.report()
     silent.report()
     late = accepted(silent.work[task])
 
-    def taken() -> bool:
-        other.report()
-        return task in other.work
+    def assigned() -> bool:
+        second.report()
+        return task in second.work
 
-    wait_for(taken, what="the task at another executor")
-    executors = {one.name: one.alive for one in people.call("executors", m.Empty(), ExecutorsReply).executors}
+    wait_for(assigned, what="the task at another executor")
+    executors = {row.name: row.alive for row in people.call("executors", m.Empty(), ExecutorsReply).executors}
     assert executors == {"e1": False, "e2": True}
     faults = people.call("status", m.Empty(), StatusReply).faults
     assert "executor 'e1' does not report" in faults
     assert silent.report(late, vacant=0).drop
-    other.report(accepted(other.work[task]))
-    found = people.call("get", m.GetRequest(id=task), m.Task)
-    assert (found.verdict, found.judged_by) == ("AC", "e2")
-    assert "dead" in found.history[0].reason
-    alive = {one.name: one.alive for one in people.call("executors", m.Empty(), ExecutorsReply).executors}
+    second.report(accepted(second.work[task]))
+    stored = people.call("get", m.GetRequest(id=task), m.Task)
+    assert (stored.verdict, stored.judged_by) == ("AC", "e2")
+    assert "dead" in stored.history[0].reason
+    alive = {row.name: row.alive for row in people.call("executors", m.Empty(), ExecutorsReply).executors}
     assert alive["e1"]
 
 
@@ -110,8 +110,8 @@ def test_a_task_without_beats_expires_though_its_executor_reports(world: World) 
     world.db.tasks.update_one({}, {"$set": {"executor": "ghost"}})
     with Alive(world.executor("e2")):
         wait_for(lambda: people.call("get", m.GetRequest(id=task), m.Task).status == "retrying", what="expiry")
-    found = people.call("get", m.GetRequest(id=task), m.Task)
-    assert found.history[0].reason == f"no sign of life for {FAST['task_expiry']} s"
+    stored = people.call("get", m.GetRequest(id=task), m.Task)
+    assert stored.history[0].reason == f"no sign of life for {FAST['task_expiry']} s"
     assert running.judicator.lead.leading
 
 
@@ -134,7 +134,7 @@ def test_the_dead_are_forgotten_except_the_drained(world: World) -> None:
     people.call("drain", DrainRequest(executor="e2", drain=True), ExecutorState)
 
     def names() -> list[str]:
-        return [one.name for one in people.call("executors", m.Empty(), ExecutorsReply).executors]
+        return [row.name for row in people.call("executors", m.Empty(), ExecutorsReply).executors]
 
     wait_for(lambda: names() == ["e2"], what="forgetting")
 
@@ -227,15 +227,15 @@ def test_a_blind_spell_does_not_count_as_silence(world: World, monkeypatch: pyte
 
 
 def test_clients_find_judicators_in_etcd_and_follow_them(world: World) -> None:
-    one = world.judicator("j1", **FAST)
-    wait_for(lambda: one.judicator.register.registered, what="registration")
+    judicator = world.judicator("j1", **FAST)
+    wait_for(lambda: judicator.judicator.register.registered, what="registration")
     etcd = world.stack.enter_context(Etcd(world.etcd_config))
     endpoints = EtcdEndpoints(etcd)
     client = world.stack.enter_context(RpcClient(endpoints, world.tls("gw", "gateway"), 10.0))
     assert client.call("ping", m.Empty(), m.Pong).name == "j1"
     two = world.judicator("j2", **FAST)
     wait_for(lambda: two.judicator.register.registered, what="registration")
-    one.stop()
+    judicator.stop()
     assert client.call("ping", m.Empty(), m.Pong).name == "j2"
     assert endpoints() == [two.address]
     # etcd gone: the last known ones stay in use.
@@ -247,21 +247,21 @@ def test_clients_find_judicators_in_etcd_and_follow_them(world: World) -> None:
 def test_a_client_that_starts_without_etcd_has_the_last_known_judicators(world: World, tmp_path: Path) -> None:
     file = tmp_path / "judicators"
     running = [world.judicator(name, **FAST) for name in ("j1", "j2")]
-    for one in running:
-        wait_for(lambda one=one: one.judicator.register.registered, what="registration")
+    for judicator in running:
+        wait_for(lambda member=judicator: member.judicator.register.registered, what="registration")
     with Etcd(world.etcd_config) as etcd:
         before = EtcdEndpoints(etcd, file)
         before.refresh(5.0)
         wait_for(lambda: file.exists() and len(file.read_text().split()) == 2, what="both addresses in the file")
-    gone = world.stack.enter_context(Etcd(world.etcd_config.model_copy(update={"endpoints": ["127.0.0.1:1"]})))
+    dead_etcd = world.stack.enter_context(Etcd(world.etcd_config.model_copy(update={"endpoints": ["127.0.0.1:1"]})))
     for content in (file.read_text(), f"{running[0].address}\n\nno address\n"):
         file.write_text(content)
-        client = world.stack.enter_context(RpcClient(EtcdEndpoints(gone, file), world.tls("gw", "gateway"), 10.0))
+        client = world.stack.enter_context(RpcClient(EtcdEndpoints(dead_etcd, file), world.tls("gw", "gateway"), 10.0))
         assert client.call("ping", m.Empty(), m.Pong).name in {"j1", "j2"}
         assert file.read_text() == content
     file.write_bytes(b"\xff\xfe")
-    assert EtcdEndpoints(gone, file)() == []
-    assert EtcdEndpoints(gone, tmp_path / "none")() == []
+    assert EtcdEndpoints(dead_etcd, file)() == []
+    assert EtcdEndpoints(dead_etcd, tmp_path / "none")() == []
 
 
 def test_many_looks_at_the_status_ask_etcd_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,6 +281,6 @@ def test_many_looks_at_the_status_ask_etcd_once(world: World, monkeypatch: pytes
 def test_a_warned_status_with_two_judicators(world: World) -> None:
     for name in ("j1", "j2"):
         running = world.judicator(name, **FAST)
-        wait_for(lambda one=running: one.judicator.register.registered, what="registration")
+        wait_for(lambda member=running: member.judicator.register.registered, what="registration")
     warnings = world.client().call("status", m.Empty(), StatusReply).warnings
-    assert any("odd number" in one for one in warnings)
+    assert any("odd number" in warning for warning in warnings)

@@ -19,7 +19,7 @@ PATIENT = {"executor_expiry": 3600.0, "executor_forget": 7200.0, "task_expiry": 
 
 def warned(world: World) -> list[str]:
     status = world.client(timeout=20.0).call("status", m.Empty(), StatusReply)
-    return [one for one in status.warnings if " fails in " in one]
+    return [warning for warning in status.warnings if " fails in " in warning]
 
 
 def test_a_rejudging_that_cannot_be_advanced_keeps_no_other_from_its_end(
@@ -48,9 +48,9 @@ def test_a_rejudging_that_cannot_be_advanced_keeps_no_other_from_its_end(
         wait_for(lambda: warned(world), what="a warning")
     assert "judicator 'j1' fails in rejudging of 1, " in warned(world)[0]
     assert "a field that nobody missed" in warned(world)[0]
-    records = [one for one in caplog.records if one.name == "judge.judicator.loops"]
+    records = [record for record in caplog.records if record.name == "judge.judicator.loops"]
     assert records
-    assert all(one.exc_info for one in records), "each with its trace"
+    assert all(record.exc_info for record in records), "each with its trace"
     assert running.judicator.crashed() is None
     assert world.db.rejudgings.find_one({"_id": 1})["state"] == "starting"
     broken = False
@@ -64,17 +64,17 @@ def test_one_task_that_cannot_be_given_back_keeps_no_other_waiting(world: World)
     bad, good = (people.call("add", source(), m.AddReply).task.id for _ in range(2))
     give_back = running.judicator.tasks.give_back
 
-    async def picky(one: Any, *args: Any, **options: Any) -> bool:
-        if str(one.id) == bad:
+    async def picky(item: Any, *args: Any, **options: Any) -> bool:
+        if str(item.id) == bad:
             raise ZeroDivisionError
-        return await give_back(one, *args, **options)
+        return await give_back(item, *args, **options)
 
     running.judicator.tasks.give_back = picky  # type: ignore[method-assign]
     silent.report()
     wait_for(lambda: people.call("get", m.GetRequest(id=good), m.Task).status == "retrying", what="the other task")
     executors = people.call("executors", m.Empty(), ExecutorsReply).executors
-    assert [one.alive for one in executors] == [False]
-    wait_for(lambda: any("the sweep of" in one or "sweep of" in one for one in warned(world)), what="a warning")
+    assert [executor.alive for executor in executors] == [False]
+    wait_for(lambda: any("the sweep of" in text or "sweep of" in text for text in warned(world)), what="a warning")
     assert running.judicator.lead.leading
 
 
@@ -112,7 +112,7 @@ def test_a_loop_that_breaks_begins_again(world: World, loop: str, monkeypatch: p
     wait_for(lambda: len(calls) > 1, what="a second turn")
     wait_for(lambda: running.judicator.lead.leading, what="a leader")
     assert running.judicator.crashed() is None
-    wait_for(lambda: any("broken once" in one for one in warned(world)), what="a warning")
+    wait_for(lambda: any("broken once" in warning for warning in warned(world)), what="a warning")
 
 
 @pytest.mark.parametrize("loop", ["epoch", "sweep", "rejudgings", "retention", "queue"])
@@ -139,7 +139,7 @@ def test_a_call_that_the_database_refuses_is_told_as_a_fault(
     monkeypatch.setattr(owner, name, refused)
     monkeypatch.setattr("judge.judicator.replica._PERIOD", 0.1)
     running = world.judicator("j1", passes=True, leads=loop != "epoch", **FAST)
-    wait_for(lambda: any("no such command" in one for one in warned(world)), what="a warning")
+    wait_for(lambda: any("no such command" in warning for warning in warned(world)), what="a warning")
     assert running.judicator.crashed() is None
 
 

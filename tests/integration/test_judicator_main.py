@@ -49,7 +49,7 @@ class Daemon:
         world.stack.callback(self.process.wait)
         world.stack.callback(self.process.kill)
 
-    def said(self, text: str) -> bool:
+    def logged(self, text: str) -> bool:
         return text in self.log.read_text()
 
 
@@ -91,8 +91,8 @@ def test_it_waits_for_the_database_and_answers_meanwhile(world: World, tmp_path:
 
 
 def test_a_port_in_use_is_one_sentence_and_exit_code_3(world: World, tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
         for settings in ({"listen": address}, {"metrics": address}):
             daemon = Daemon(world, tmp_path, world.config(**settings))
             assert daemon.process.wait(20) == 3
@@ -102,25 +102,25 @@ def test_a_port_in_use_is_one_sentence_and_exit_code_3(world: World, tmp_path: P
 
 
 def test_run_returns_the_exit_code_of_a_refusal(world: World) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        assert run(world.config(listen=f"127.0.0.1:{taken.getsockname()[1]}")) == 3
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        assert run(world.config(listen=f"127.0.0.1:{listener.getsockname()[1]}")) == 3
 
 
 def test_run_serves_until_a_signal(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """In this process, where coverage sees it: the signal comes once it listens."""
     config = world.config()
-    told: list[str] = []
+    calls: list[str] = []
 
     def notify(*lines: str) -> None:
-        told.extend(lines)
+        calls.extend(lines)
         if any("serving" in line for line in lines):
             assert port_open(int(config.listen.split(":")[1]))
             signal.raise_signal(signal.SIGTERM)
 
     monkeypatch.setattr(main, "notify", notify)
     assert run(config) == 0
-    assert "READY=1" in told
-    assert told[-1] == "STOPPING=1"
+    assert "READY=1" in calls
+    assert calls[-1] == "STOPPING=1"
 
 
 class Heard(threading.Event):
@@ -134,8 +134,8 @@ class Heard(threading.Event):
 
 
 def test_it_stops_at_once_while_many_wait_for_an_etcd_that_hangs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    config, stop, told = world.config(), Heard(), []
-    monkeypatch.setattr(main, "notify", lambda *lines: told.extend(lines))
+    config, stop, calls = world.config(), Heard(), []
+    monkeypatch.setattr(main, "notify", lambda *lines: calls.extend(lines))
     world.judicators.append(type("Known", (), {"address": config.listen})())
     people = world.client(timeout=30)
     threads = min(32, (os.cpu_count() or 1) + 4)  # that asyncio has for what waits
@@ -146,17 +146,17 @@ def test_it_stops_at_once_while_many_wait_for_an_etcd_that_hangs(world: World, m
 
     with ThreadPoolExecutor(10 * threads) as crowd:
         running = crowd.submit(main.run, config, stop)
-        wait_for(lambda: any("serving" in line for line in told), what="a judicator that serves")
+        wait_for(lambda: any("serving" in line for line in calls), what="a judicator that serves")
         with frozen(server_of(world.etcd_config.endpoints[0])):
             looks = [crowd.submit(look) for _ in range(9 * threads)]
-            wait_for(lambda: all(one.running() for one in looks), what="that all calls are under way")
+            wait_for(lambda: all(look.running() for look in looks), what="that all calls are under way")
             began, before = clock.monotonic(), stop.looks
             wait_for(lambda: stop.looks > before + 1, what="two more looks for a stop")
             stop.set()
-            wait_for(lambda: told[-1] == "STOPPING=1", what="the stop")
+            wait_for(lambda: calls[-1] == "STOPPING=1", what="the stop")
             assert clock.monotonic() - began < 6
         assert running.result(60) == 0
-        assert all(one.result(60) is None for one in looks)
+        assert all(look.result(60) is None for look in looks)
 
 
 def test_the_daemon_ends_with_1_when_even_the_keeper_of_its_loops_breaks(

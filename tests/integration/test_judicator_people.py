@@ -60,19 +60,19 @@ def test_adds_that_come_together_are_stored_together_and_each_has_its_own_answer
     world.judicator()
     people = world.client(timeout=30.0)
 
-    def written() -> int:
+    def writes() -> int:
         return int(world.raw.admin.command("serverStatus")["metrics"]["commands"]["insert"]["total"])
 
-    def one(number: int) -> bool:
+    def add_one(number: int) -> bool:
         # Each third comes with the key of another, and some of these are in one command.
         return add(people, user=f"u{number % 5}", idempotency_key=f"k{number - number % 3 % 2 * 5}").created
 
-    before = written()
+    before = writes()
     with concurrent.futures.ThreadPoolExecutor(32) as pool:
-        created = list(pool.map(one, range(240)))
+        created = list(pool.map(add_one, range(240)))
     stored = list(world.db.tasks.find({}, {"user": 1, "key": 1}))
     assert sum(created) == len(stored) == len({doc["key"] for doc in stored}) < 240
-    assert written() - before < 160
+    assert writes() - before < 160
 
 
 def test_parallel_adds_of_one_user_have_different_places(world: World) -> None:
@@ -83,7 +83,7 @@ def test_parallel_adds_of_one_user_have_different_places(world: World) -> None:
     assert sorted(task.order for task in judicator.judicator.replica.queue.waiting()) == list(range(1, 61))
     arrivals = [doc["arrival"] for doc in world.db.tasks.find()]
     assert len(set(arrivals)) == 60
-    assert all(one.time for one in arrivals)
+    assert all(arrival.time for arrival in arrivals)
 
 
 @pytest.mark.parametrize(
@@ -155,15 +155,15 @@ def test_search_filters_and_pages(world: World) -> None:
     def search(**fields: object) -> m.SearchReply:
         return people.call("search", m.SearchRequest.model_validate(fields), m.SearchReply)
 
-    seen: list[str] = []
+    listed: list[str] = []
     before = None
     while True:
         page = search(limit=4, before=before)
-        seen += [task.id for task in page.tasks]
+        listed += [task.id for task in page.tasks]
         before = page.next
         if before is None:
             break
-    assert seen == ids[::-1]
+    assert listed == ids[::-1]
     assert search(limit=9).next is None
     assert len(search(user="ann").tasks) == 4
     assert [task.id for task in search(verdict="AC").tasks] == [first]
@@ -225,7 +225,7 @@ def test_problems_are_imported_listed_and_judged_against(world: World) -> None:
     info = people.call("problem_import", request, ProblemInfo)
     assert (info.name, info.tests, info.hash) == ("hello", 2, request.manifest)
     assert people.call("problem_import", request, ProblemInfo).hash == info.hash
-    assert [one.name for one in people.call("problems", m.Empty(), ProblemsReply).problems] == ["hello"]
+    assert [problem.name for problem in people.call("problems", m.Empty(), ProblemsReply).problems] == ["hello"]
     task = add(people, problem="hello").task
     assert task.problem == m.ProblemRef(name="hello", hash=info.hash)
     newer = people.call("problem_import", upload(people, manifest(people, tests=3)), ProblemInfo)
@@ -241,27 +241,27 @@ def test_the_last_verification_is_kept_with_the_content_that_it_is_of(world: Wor
     world.judicator()
     people = world.client()
 
-    def kept() -> Verification | None:
+    def stored() -> Verification | None:
         return people.call("problem_verification", ProblemName(name="hello"), VerificationReply).verification
 
     with pytest.raises(NotFoundError, match="no problem"):
-        kept()
+        stored()
     request = upload(people, manifest(people))
     info = people.call("problem_import", request, ProblemInfo)
-    assert kept() is None
+    assert stored() is None
     row = VerifiedRow(submission="accepted/a.c", language="c", verdict=m.Verdict.AC, expected="AC", cpu=0.1, limit=1.0)
-    told = Verification(problem="hello", hash=info.hash, rows=[row], warnings=["near"])
-    people.call("problem_verified", told, m.Empty)
-    found = kept()
-    assert found is not None and found.verified.endswith("Z")
-    assert found.model_copy(update={"verified": ""}) == told and found.right
+    verification = Verification(problem="hello", hash=info.hash, rows=[row], warnings=["near"])
+    people.call("problem_verified", verification, m.Empty)
+    reply = stored()
+    assert reply is not None and reply.verified.endswith("Z")
+    assert reply.model_copy(update={"verified": ""}) == verification and reply.right
     # Importing the same again leaves it, another content has none, and nothing can be said of what was there before.
     people.call("problem_import", request, ProblemInfo)
-    assert kept() == found
+    assert stored() == reply
     people.call("problem_import", upload(people, manifest(people, tests=3)), ProblemInfo)
-    assert kept() is None
+    assert stored() is None
     with pytest.raises(NotFoundError, match="another content"):
-        people.call("problem_verified", told, m.Empty)
+        people.call("problem_verified", verification, m.Empty)
     assert "verification" not in str(people.call("problems", m.Empty(), ProblemsReply))
 
 
@@ -282,10 +282,10 @@ def test_problems_that_cannot_be_judged_are_refused(world: World) -> None:
     twice.tests[1].name = "t0"
     with pytest.raises(PackageError, match="two tests named 't0'"):
         people.call("problem_import", upload(people, twice), ProblemInfo)
-    lost = manifest(people)
-    lost.tests[1].input = "0" * 64
+    missing = manifest(people)
+    missing.tests[1].input = "0" * 64
     with pytest.raises(FieldError, match="1 of 4 blobs are not uploaded, first of test 't1'"):
-        people.call("problem_import", upload(people, lost), ProblemInfo)
+        people.call("problem_import", upload(people, missing), ProblemInfo)
     big = ProblemImport(manifest=people.put_blob(b" " * (8 * 1024**2 + 1)))
     with pytest.raises(TooLargeError):
         people.call("problem_import", big, ProblemInfo)
@@ -322,13 +322,13 @@ def test_status_of_a_healthy_cluster(world: World) -> None:
     status = people.call("status", m.Empty(), StatusReply)
     assert status.faults == []
     assert (status.leader, status.epoch) == ("j1", 1)
-    assert [(one.name, one.leader, one.epoch) for one in status.judicators] == [("j1", True, 1)]
-    assert [(one.role, one.healthy) for one in status.etcd] == [("leader", True)]
-    assert [(one.role, one.healthy) for one in status.mongodb] == [("primary", True)]
+    assert [(judicator.name, judicator.leader, judicator.epoch) for judicator in status.judicators] == [("j1", True, 1)]
+    assert [(member.role, member.healthy) for member in status.etcd] == [("leader", True)]
+    assert [(member.role, member.healthy) for member in status.mongodb] == [("primary", True)]
     assert (status.queued, status.running, status.finished) == ({"high": 0, "normal": 0, "low": 2, "rejudge": 0}, 1, 0)
     assert status.slots == 4
     assert set(status.versions) == {"judge", "etcd", "mongodb"}
-    assert [(one.name, one.alive, one.executing) for one in status.executors] == [("e1", True, 1)]
+    assert [(executor.name, executor.alive, executor.executing) for executor in status.executors] == [("e1", True, 1)]
     executor.report(accepted(next(iter(executor.work.values()))), vacant=0)
     assert people.call("status", m.Empty(), StatusReply).finished == 1
     listed = people.call("executors", m.Empty(), ExecutorsReply).executors
@@ -340,6 +340,6 @@ def test_status_says_what_is_wrong(world: World) -> None:
     dead = world.etcd_config.model_copy(update={"endpoints": ["127.0.0.1:9"], "timeout": 0.3})
     world.judicator(etcd=dead, leads=False)
     status = world.client().call("status", m.Empty(), StatusReply)
-    assert any("etcd does not answer" in one for one in status.faults)
-    assert any("no executor is alive" in one for one in status.faults)
+    assert any("etcd does not answer" in fault for fault in status.faults)
+    assert any("no executor is alive" in fault for fault in status.faults)
     assert status.leader is None

@@ -59,39 +59,39 @@ def test_an_index_covers_the_load(world: World) -> None:
 
 def test_the_change_stream_and_a_load_give_the_same_queue(world: World) -> None:
     """Whatever happens, at whichever judicator; and a comparison finds nothing."""
-    one, two = world.judicator("j1"), world.judicator("j2")
+    first, two = world.judicator("j1"), world.judicator("j2")
     before = repairs()
     dice = random.Random(3)
     executors = [world.executor(f"e{number}", slots=3, languages=("c", "java")) for number in range(2)]
-    clients = [world.client(f"gw{number}", at=at) for number, at in enumerate((one, two))]
+    clients = [world.client(f"gw{number}", at=at) for number, at in enumerate((first, two))]
     open_tasks: list[str] = []
     for executor in executors:
         executor.report(vacant=0)
     for _ in range(60):
         client, executor = dice.choice(clients), dice.choice(executors)
-        what = dice.choice(["add", "add", "take", "end", "back", "cancel", "restart"])
-        if what == "add":
+        step = dice.choice(["add", "add", "take", "end", "back", "cancel", "restart"])
+        if step == "add":
             fields = {"priority": dice.choice(["low", "normal"]), "language": dice.choice(["c", "java"])}
             submission = source(user=dice.choice(["ann", "bob"]), **fields)
             open_tasks.append(client.call("add", submission, m.AddReply).task.id)
-        elif what == "cancel" and open_tasks:
+        elif step == "cancel" and open_tasks:
             with contextlib.suppress(ConflictError):  # it may be judged
                 client.call("cancel", m.TaskRef(id=open_tasks.pop()), m.Task)
-        elif what == "take":
+        elif step == "take":
             executor.report()
-        elif what == "restart":
+        elif step == "restart":
             executor.restart()
             executor.report(vacant=0)
         elif executor.work:
             task = next(iter(executor.work.values()))
-            executor.report(accepted(task, retry=what == "back"), vacant=0)
+            executor.report(accepted(task, retry=step == "back"), vacant=0)
     write(world.db, runs(5, number=1))
-    loaded = fresh(one)
-    for running in (one, two):
+    loaded = fresh(first)
+    for running in (first, two):
         queue = running.judicator.replica.queue
         wait_for(lambda queue=queue: contents(queue) == contents(loaded.queue), what="the same waiting tasks")
-        mine = {task: (one.executor, one.attempt) for task, one in queue.running().items()}
-        assert mine == {task: (one.executor, one.attempt) for task, one in loaded.queue.running().items()}
+        own_runs = {task: (run.executor, run.attempt) for task, run in queue.running().items()}
+        assert own_runs == {task: (run.executor, run.attempt) for task, run in loaded.queue.running().items()}
         assert running.do(running.judicator.replica.compare()) == 0
     assert repairs() == before
 
@@ -112,11 +112,11 @@ def test_differences_are_repaired_and_counted(world: World, monkeypatch: pytest.
 
 @pytest.mark.parametrize("field", [{"needs": 7}, {"priority": "urgent"}, {"submission.check": 5}])
 def test_a_task_that_cannot_be_read_ends_and_affects_nothing_else(world: World, field: dict[str, Any]) -> None:
-    one = world.judicator("j1")
+    judicator = world.judicator("j1")
     broken, good = add(world), add(world)
     world.db.tasks.update_one({"_id": ObjectId(broken)}, {"$set": field})
-    one.stop()
-    world.judicators.remove(one)
+    judicator.stop()
+    world.judicators.remove(judicator)
     world.judicator("j2")
     executor = world.executor(slots=2)
     wait_for(lambda: executor.report().add or executor.work, what="the good one")
@@ -182,8 +182,8 @@ def test_a_leader_that_was_frozen_between_decision_and_write_does_no_harm(
         gate.open.set()
         first = answer.result(60)
         assert first.epoch == 1
-        both = {one.id for one in first.add} & set(prompt.work)
-        assert not both, "a task has one claim"
+        shared = {assignment.id for assignment in first.add} & set(prompt.work)
+        assert not shared, "a task has one claim"
         monkeypatch.undo()
         # `late` has heard of epoch 2 before it reads the answer of epoch 1, so it takes nothing of that.
         late.work.clear()
@@ -191,9 +191,9 @@ def test_a_leader_that_was_frozen_between_decision_and_write_does_no_harm(
         end = time.monotonic() + 60
         while sum(judged.values()) < len(tasks) and time.monotonic() < end:
             for executor in (late, prompt):
-                done = [accepted(one) for one in executor.work.copy().values()]
-                judged.update(one.id for one in done)
-                executor.report(*done, vacant=10)
+                completed = [accepted(assignment) for assignment in executor.work.copy().values()]
+                judged.update(report.id for report in completed)
+                executor.report(*completed, vacant=10)
     assert judged == Counter(tasks)
     docs = list(world.db.tasks.find())
     assert all(doc["verdict"] == "AC" for doc in docs)
@@ -219,11 +219,11 @@ def test_claims_of_two_leaders_at_once(world: World) -> None:
         idle = 0
         while idle < 20:
             executor.rpc = clients[number % 2]
-            done = [accepted(one) for one in executor.work.copy().values() if dice.random() < 0.8]
-            reply = executor.report(*done, vacant=4 - len(executor.work) + len(done))
+            completed = [accepted(assignment) for assignment in executor.work.copy().values() if dice.random() < 0.8]
+            reply = executor.report(*completed, vacant=4 - len(executor.work) + len(completed))
             void = {ref.claim for ref in reply.drop}
             with lock:
-                verdicts.update(one.id for one in done if one.claim not in void)
+                verdicts.update(report.id for report in completed if report.claim not in void)
             idle = 0 if executor.work else idle + 1
 
     with concurrent.futures.ThreadPoolExecutor(6) as pool:
@@ -241,7 +241,7 @@ async def _lead(running: Running) -> None:
 
 
 def test_a_planned_change_of_the_leader_is_short_and_loses_nothing(world: World) -> None:
-    one, two = world.judicator("j1"), world.judicator("j2")
+    first, two = world.judicator("j1"), world.judicator("j2")
     executor = world.executor()
     executor.rpc = world.client("e1", "executor", timeout=20.0)
     client = world.client("gw2", at=two)
@@ -253,25 +253,25 @@ def test_a_planned_change_of_the_leader_is_short_and_loses_nothing(world: World)
 
     def stop() -> None:
         end = time.monotonic()
-        wait_for(lambda: one.judicator.tasks.assigner.epoch is None, what="the end of the first")
+        wait_for(lambda: first.judicator.tasks.assigner.epoch is None, what="the end of the first")
         end = time.monotonic()
         two.leading()
         gap.append(time.monotonic() - end)
 
     watcher = threading.Thread(target=stop)
     watcher.start()
-    one.stop()
+    first.stop()
     watcher.join()
-    world.judicators.remove(one)
+    world.judicators.remove(first)
     # Half a second by itself; this machine may do something else.
     assert gap[0] < 2.0, gap
     reply = executor.report(accepted(executor.work[task]))
-    assert (reply.epoch, [one.id for one in reply.settled]) == (2, [task])
+    assert (reply.epoch, [settled.id for settled in reply.settled]) == (2, [task])
     judged = [task]
     while executor.work:
-        done = [accepted(one) for one in executor.work.copy().values()]
-        judged += [one.id for one in done]
-        executor.report(*done)
+        completed = [accepted(assignment) for assignment in executor.work.copy().values()]
+        judged += [report.id for report in completed]
+        executor.report(*completed)
     assert sorted(judged) == sorted([task, *waits])
     status = client.call("status", m.Empty(), StatusReply)
     assert (status.running, sum(status.queued.values())) == (0, 0)
@@ -279,14 +279,14 @@ def test_a_planned_change_of_the_leader_is_short_and_loses_nothing(world: World)
 
 def test_a_new_leader_gives_each_running_task_a_full_expiry(world: World) -> None:
     settings = {"sweep_interval": 0.2, "task_expiry": 3.0, "executor_expiry": 3.0}
-    one = world.judicator("j1", **settings)
+    judicator = world.judicator("j1", **settings)
     two = world.judicator("j2", **settings)
     executor: Executor = world.executor()
     task = add(world)
     wait_for(lambda: executor.report().add, what="the task")
     time.sleep(2)
-    one.stop()
-    world.judicators.remove(one)
+    judicator.stop()
+    world.judicators.remove(judicator)
     two.leading()
     time.sleep(1.5)
     assert not executor.report().drop

@@ -38,7 +38,7 @@ def test_the_whole_life_of_a_task(world: World) -> None:
     assert added.created
     assert added.task.status is m.Status.PENDING
     reply = executor.report()
-    assert [one.id for one in reply.add] == [added.task.id]
+    assert [assignment.id for assignment in reply.add] == [added.task.id]
     assert reply.add[0].submission.source == "int main(){}"
     handed = get(people, added.task.id)
     assert (handed.status, handed.executor, handed.attempt) == ("compiling", "e1", 1)
@@ -55,14 +55,14 @@ def test_the_whole_life_of_a_task(world: World) -> None:
     assert running.progress == "test 3 of 10"
     assert running.version > handed.version
     executor.report()
-    done = accepted(executor.work[added.task.id], result=m.Result(cpu=0.5))
-    assert executor.report(done).settled == [m.ClaimRef(id=done.id, claim=done.claim)]
+    completed = accepted(executor.work[added.task.id], result=m.Result(cpu=0.5))
+    assert executor.report(completed).settled == [m.ClaimRef(id=completed.id, claim=completed.claim)]
     task = people.call("get", m.GetRequest(id=added.task.id, wait=5), m.Task)
     assert (task.status, task.verdict, task.judged_by, task.executor) == ("success", "AC", "e1", None)
     assert task.result is not None
     assert task.result.cpu == 0.5
     assert task.latency is not None
-    assert [one.reason for one in task.history] == ["judged: AC"]
+    assert [step.reason for step in task.history] == ["judged: AC"]
 
 
 def test_a_heartbeat_without_news_is_not_stored_and_keeps_the_task(world: World) -> None:
@@ -89,8 +89,8 @@ def test_status_and_progress_are_stored_twice_a_second(world: World) -> None:
 
     def report(status: m.Status, progress: str, *, waiting: bool = False) -> m.Task:
         request = executor.request()
-        one = request.executing[0]
-        one.status, one.progress, one.waiting = status, progress, waiting
+        execution = request.executing[0]
+        execution.status, execution.progress, execution.waiting = status, progress, waiting
         executor.send(request)
         return get(people, task)
 
@@ -110,7 +110,7 @@ def test_a_hand_out_that_is_over_is_dropped_also_right_after_its_heartbeat(world
     executor.report()
     executor.report()
     people.call("cancel", m.TaskRef(id=task), m.Task)
-    assert [one.id for one in executor.report().drop] == [task]
+    assert [dropped.id for dropped in executor.report().drop] == [task]
 
 
 def test_the_same_completion_again_is_settled_and_changes_nothing(world: World) -> None:
@@ -118,11 +118,11 @@ def test_the_same_completion_again_is_settled_and_changes_nothing(world: World) 
     people, executor = world.client(), world.executor()
     task = add(people)
     executor.report()
-    done = accepted(executor.work[task])
-    executor.report(done)
+    completed = accepted(executor.work[task])
+    executor.report(completed)
     before = get(people, task)
-    reply = executor.report(done)
-    assert [one.claim for one in reply.settled] == [done.claim]
+    reply = executor.report(completed)
+    assert [settled.claim for settled in reply.settled] == [completed.claim]
     assert reply.drop == []
     assert get(people, task) == before
 
@@ -135,7 +135,7 @@ def test_a_repeated_report_brings_the_same_hand_out_again(world: World) -> None:
     first = executor.rpc.call("report", request, m.ReportReply)
     again = executor.rpc.call("report", request, m.ReportReply)
     assert first.add == again.add
-    assert [one.id for one in again.add] == [task]
+    assert [assignment.id for assignment in again.add] == [task]
     assert get(people, task).attempt == 1
 
 
@@ -145,11 +145,11 @@ def test_a_lost_hand_out_goes_back_and_costs_no_attempt(world: World) -> None:
     task = add(people)
     for attempt in range(1, 5):
         executor.request()  # a sequence number that is never heard
-        lost = executor.rpc.call("report", executor.request(), m.ReportReply)
-        assert [(one.id, one.attempt) for one in lost.add] == [(task, attempt)]
-    found = get(people, task)
-    assert not found.done
-    assert {one.reason for one in found.history} == {"the hand-out did not reach it"}
+        reply = executor.rpc.call("report", executor.request(), m.ReportReply)
+        assert [(assignment.id, assignment.attempt) for assignment in reply.add] == [(task, attempt)]
+    stored = get(people, task)
+    assert not stored.done
+    assert {step.reason for step in stored.history} == {"the hand-out did not reach it"}
 
 
 def test_a_restarted_executors_tasks_go_back_at_once(world: World) -> None:
@@ -161,9 +161,9 @@ def test_a_restarted_executors_tasks_go_back_at_once(world: World) -> None:
     executor.restart()
     reply = executor.report(vacant=0)
     assert reply.add == []
-    found = get(people, task)
-    assert (found.status, found.executor) == ("retrying", None)
-    assert found.history[0].reason == "the executor restarted"
+    stored = get(people, task)
+    assert (stored.status, stored.executor) == ("retrying", None)
+    assert stored.history[0].reason == "the executor restarted"
     # The process that was replaced is refused, whatever it says.
     old.sequence += 100
     with pytest.raises(StaleError, match="replaced"):
@@ -175,9 +175,9 @@ def test_a_spooled_result_of_an_earlier_life_is_committed_by_the_first_report(wo
     people, executor = world.client(), world.executor()
     task = add(people)
     executor.report()
-    done = accepted(executor.work[task])
+    completed = accepted(executor.work[task])
     executor.restart()
-    executor.report(done)
+    executor.report(completed)
     assert get(people, task).verdict == "AC"
 
 
@@ -192,36 +192,36 @@ def test_an_older_report_is_refused(world: World) -> None:
 
 def test_a_stale_claim_never_commits_and_is_counted(world: World) -> None:
     world.judicator()
-    people, one, two = world.client(), world.executor("e1"), world.executor("e2")
+    people, first, two = world.client(), world.executor("e1"), world.executor("e2")
     task = add(people)
-    one.report()
-    late = accepted(one.work[task])
-    one.restart()
-    one.report(vacant=0)
+    first.report()
+    late = accepted(first.work[task])
+    first.restart()
+    first.report(vacant=0)
     two.report()
     assert task in two.work
     stale = metric("judge_stale_claims_total")
-    reply = one.report(late, vacant=0)
+    reply = first.report(late, vacant=0)
     assert [ref.claim for ref in reply.drop] == [late.claim]
     assert [ref.claim for ref in reply.settled] == [late.claim]
     assert metric("judge_stale_claims_total") == stale + 1
     two.report(accepted(two.work[task], status=m.Status.RUN_FAILED, verdict=m.Verdict.WA))
-    reply = one.report(late, vacant=0)
+    reply = first.report(late, vacant=0)
     assert [ref.claim for ref in reply.drop] == [late.claim]
-    found = get(people, task)
-    assert (found.verdict, found.judged_by, found.attempt) == ("WA", "e2", 2)
+    stored = get(people, task)
+    assert (stored.verdict, stored.judged_by, stored.attempt) == ("WA", "e2", 2)
 
 
 def test_a_claim_of_another_executor_is_not_accepted(world: World) -> None:
     world.judicator()
-    people, one, two = world.client(), world.executor("e1"), world.executor("e2")
+    people, first, two = world.client(), world.executor("e1"), world.executor("e2")
     task = add(people)
-    one.report()
-    stolen = accepted(one.work[task])
+    first.report()
+    stolen = accepted(first.work[task])
     assert [ref.claim for ref in two.report(stolen).drop] == [stolen.claim]
     assert not get(people, task).done
     wrong = stolen.model_copy(update={"attempt": 7})
-    assert one.report(wrong, vacant=0).drop
+    assert first.report(wrong, vacant=0).drop
 
 
 def test_what_an_executor_no_longer_has_is_given_back(world: World) -> None:
@@ -232,8 +232,8 @@ def test_what_an_executor_no_longer_has_is_given_back(world: World) -> None:
     executor.report()
     executor.work.clear()
     executor.report(vacant=0)
-    found = get(people, task)
-    assert (found.status, found.history[0].reason) == ("retrying", "the executor no longer has it")
+    stored = get(people, task)
+    assert (stored.status, stored.history[0].reason) == ("retrying", "the executor no longer has it")
     assert world.db.tasks.find_one()["penalty"] == 1, "the process lives, so the task is not to blame"
 
 
@@ -248,20 +248,20 @@ def test_an_executor_is_told_to_drop_what_is_not_its(world: World) -> None:
 
 def test_attempts_end_with_evidence(world: World) -> None:
     world.judicator(attempts=3)
-    people, one, two = world.client(), world.executor("e1"), world.executor("e2")
+    people, first, two = world.client(), world.executor("e1"), world.executor("e2")
     task = add(people)
-    for executor in (one, two, one):
+    for executor in (first, two, first):
         executor.report()
         assert task in executor.work, executor.name
         executor.report()
         executor.restart()
         executor.report(vacant=0)
-    found = get(people, task)
-    assert (found.status, found.verdict, found.done) == ("internal_error", "JE", True)
-    assert [(past.attempt, past.executor) for past in found.history] == [(1, "e1"), (2, "e2"), (3, "e1")]
-    assert found.result is not None
-    assert "attempt 2 on e2: the executor restarted" in found.result.reason
-    assert one.report().add == []
+    stored = get(people, task)
+    assert (stored.status, stored.verdict, stored.done) == ("internal_error", "JE", True)
+    assert [(past.attempt, past.executor) for past in stored.history] == [(1, "e1"), (2, "e2"), (3, "e1")]
+    assert stored.result is not None
+    assert "attempt 2 on e2: the executor restarted" in stored.result.reason
+    assert first.report().add == []
 
 
 def test_a_task_that_only_waited_in_a_restarted_executor_is_hardly_blamed(world: World) -> None:
@@ -279,9 +279,9 @@ def test_a_task_that_only_waited_in_a_restarted_executor_is_hardly_blamed(world:
     executor.restart()
     executor.report(vacant=0)
     assert get(people, first).verdict == "JE", "it was running"
-    found = get(people, second)
-    assert not found.done
-    assert {one.reason for one in found.history} == {"the executor restarted, the task had not begun"}
+    stored = get(people, second)
+    assert not stored.done
+    assert {step.reason for step in stored.history} == {"the executor restarted, the task had not begun"}
 
 
 def test_a_task_that_ends_its_executor_is_blamed_once_it_has_begun(world: World) -> None:
@@ -310,44 +310,44 @@ def test_only_the_last_of_a_hand_out_wait(world: World) -> None:
 
 def test_a_task_prefers_an_executor_that_has_not_failed_it(world: World) -> None:
     world.judicator()
-    people, one, two = world.client(), world.executor("e1"), world.executor("e2", languages=("c",))
+    people, first, two = world.client(), world.executor("e1"), world.executor("e2", languages=("c",))
     two.report(vacant=0)
-    failed, other = add(people), add(people)
-    one.report()
-    retry = accepted(one.work[failed], retry=True, result=m.Result(reason="the sandbox is broken"))
-    reply = one.report(retry)
+    failed, fresh = add(people), add(people)
+    first.report()
+    retry = accepted(first.work[failed], retry=True, result=m.Result(reason="the sandbox is broken"))
+    reply = first.report(retry)
     assert [ref.id for ref in reply.settled] == [failed]
-    assert [task.id for task in reply.add] == [other]
+    assert [task.id for task in reply.add] == [fresh]
     assert get(people, failed).history[0].reason == "the sandbox is broken"
     assert [task.id for task in two.report().add] == [failed]
 
 
 def test_a_single_executor_gets_a_failed_task_again_and_first(world: World) -> None:
     world.judicator()
-    people, one = world.client(), world.executor("e1")
+    people, executor = world.client(), world.executor("e1")
     failed, _ = add(people), add(people)
-    one.report()
-    assert [task.id for task in one.report(accepted(one.work[failed], retry=True)).add] == [failed]
+    executor.report()
+    assert [task.id for task in executor.report(accepted(executor.work[failed], retry=True)).add] == [failed]
 
 
 def test_attempts_that_nobody_is_to_blame_for_weigh_little(world: World) -> None:
     world.judicator(attempts=1)
-    people, one = world.client(), world.executor("e1")
+    people, executor = world.client(), world.executor("e1")
     task = add(people)
-    one.report()
+    executor.report()
     for _ in range(9):
-        one.report(accepted(one.work[task], retry=True, penalty=False))
+        executor.report(accepted(executor.work[task], retry=True, penalty=False))
         assert not get(people, task).done
-    one.report(accepted(one.work[task], retry=True, penalty=False), vacant=0)
+    executor.report(accepted(executor.work[task], retry=True, penalty=False), vacant=0)
     assert get(people, task).verdict == "JE"
 
 
 def test_a_completion_that_is_none_is_given_back(world: World) -> None:
     world.judicator()
-    people, one = world.client(), world.executor("e1")
+    people, executor = world.client(), world.executor("e1")
     task = add(people)
-    one.report()
-    reply = one.report(accepted(one.work[task], verdict=None), vacant=0)
+    executor.report()
+    reply = executor.report(accepted(executor.work[task], verdict=None), vacant=0)
     assert reply.settled
     assert "without a verdict" in get(people, task).history[0].reason
 
@@ -384,7 +384,7 @@ def test_order_is_priority_then_fair_then_arrival(world: World) -> None:
     ]:  # fmt: skip
         task = add(people, user=user, priority=priority)
         names[task] = f"{user}-{priority}"
-    order = [names[one.id] for one in executor.report().add]
+    order = [names[assignment.id] for assignment in executor.report().add]
     assert order[0] == "ann-high"
     assert order[1:4] == ["ann-normal", "bob-normal", "cid-normal"]
     assert order[4:6] == ["ann-normal", "bob-normal"]
@@ -398,7 +398,7 @@ def test_what_comes_back_goes_to_the_head(world: World) -> None:
     executor.report()
     add(people, priority="high")
     executor.restart()
-    assert [one.id for one in executor.report().add] == [low]
+    assert [assignment.id for assignment in executor.report().add] == [low]
 
 
 def test_tasks_go_only_to_executors_that_have_the_language(world: World) -> None:
@@ -407,10 +407,10 @@ def test_tasks_go_only_to_executors_that_have_the_language(world: World) -> None
     task = add(people, language="java", source="class A {}")
     assert world.executor("e1", languages=("c",)).report().add == []
     command = people.call("add", m.Submission(user="a", command="cat"), m.AddReply).task.id
-    assert [one.id for one in world.executor("e2", languages=()).report().add] == [command]
+    assert [assignment.id for assignment in world.executor("e2", languages=()).report().add] == [command]
     warnings = people.call("status", m.Empty(), StatusReply).warnings
-    assert any("1 tasks wait for an executor with language 'java'" in one for one in warnings)
-    assert [one.id for one in world.executor("e3", languages=("java", "c")).report().add] == [task]
+    assert any("1 tasks wait for an executor with language 'java'" in warning for warning in warnings)
+    assert [assignment.id for assignment in world.executor("e3", languages=("java", "c")).report().add] == [task]
 
 
 def test_a_drained_executor_finishes_and_takes_no_more(world: World) -> None:
@@ -427,7 +427,7 @@ def test_a_drained_executor_finishes_and_takes_no_more(world: World) -> None:
     executor.restart()
     assert executor.report().drain
     people.call("drain", DrainRequest(executor="e1", drain=False), ExecutorState)
-    assert task in [one.id for one in executor.report().add]
+    assert task in [assignment.id for assignment in executor.report().add]
     with pytest.raises(NotFoundError):
         people.call("drain", DrainRequest(executor="nobody", drain=True), ExecutorState)
 
@@ -445,13 +445,13 @@ def test_two_judicators_never_hand_out_twice(world: World) -> None:
     def judge(number: int) -> None:
         executor = world.executor(f"x{number}", slots=2)
         executor.rpc.first = world.judicators[number % 2].address
-        done: list[m.Completed] = []
+        completed: list[m.Completed] = []
         while True:
-            added = executor.report(*done).add
+            added = executor.report(*completed).add
             with lock:
-                handed.update(one.id for one in added)
-            done = [accepted(one) for one in executor.work.values()]
-            if not done:
+                handed.update(assignment.id for assignment in added)
+            completed = [accepted(assignment) for assignment in executor.work.values()]
+            if not completed:
                 return
 
     with concurrent.futures.ThreadPoolExecutor(12) as pool:
@@ -470,17 +470,17 @@ def test_reports_of_one_executor_at_two_judicators_at_once_agree(world: World) -
     tasks = {add(people) for _ in range(6)}
     request = executor.request()
     clients = [
-        world.stack.enter_context(RpcClient(lambda a=one.address: [a], world.tls("e1", "executor"), 5.0))
-        for one in world.judicators
+        world.stack.enter_context(RpcClient(lambda a=judicator.address: [a], world.tls("e1", "executor"), 5.0))
+        for judicator in world.judicators
     ]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         replies = list(pool.map(lambda client: client.call("report", request, m.ReportReply), clients))
-    executor.work = {one.id: one for one in replies[0].add}
-    seen: set[str] = set()
-    while len(seen) < 6:
-        seen |= set(executor.work)
-        executor.report(*[accepted(one) for one in executor.work.values()])
-    assert seen == tasks
+    executor.work = {assignment.id: assignment for assignment in replies[0].add}
+    judged: set[str] = set()
+    while len(judged) < 6:
+        judged |= set(executor.work)
+        executor.report(*[accepted(assignment) for assignment in executor.work.values()])
+    assert judged == tasks
     docs = list(world.db.tasks.find())
     assert all(doc["done"] and doc["penalty"] == 0 for doc in docs)
 
@@ -493,8 +493,8 @@ def test_the_first_report_of_an_executor_may_reach_two_judicators_at_once(world:
             request = world.executor(f"x{number}").request()
             tls = world.tls(request.executor, "executor")
             clients = [
-                world.stack.enter_context(RpcClient(lambda a=one.address: [a], tls, 5.0))
-                for one in world.judicators * 3
+                world.stack.enter_context(RpcClient(lambda a=judicator.address: [a], tls, 5.0))
+                for judicator in world.judicators * 3
             ]
             list(pool.map(lambda client, request=request: client.call("report", request, m.ReportReply), clients))
 
@@ -506,8 +506,8 @@ def test_a_command_that_calls_a_program_goes_to_who_has_it(world: World) -> None
     has.info = has.info.model_copy(update={"abilities": [*m.ABILITIES, *m.TOOLS]})
     page = add(people, source=None, language=None, command="pandoc", tool="pandoc", role="admin")
     plain = add(people)
-    assert [one.id for one in without.report().add] == [plain]
-    assert [one.id for one in has.report().add] == [page]
+    assert [assignment.id for assignment in without.report().add] == [plain]
+    assert [assignment.id for assignment in has.report().add] == [page]
     with pytest.raises(ForbiddenError, match="tool: takes a token of role judge"):
         add(people, source=None, language=None, command="pandoc", tool="pandoc")
 
@@ -520,7 +520,7 @@ def test_an_executor_of_an_older_release_gets_no_files(world: World) -> None:
     files = [m.SourceFile(name="a.c", text="int main(){}"), m.SourceFile(name="a.h", text="")]
     several = add(people, source=None, files=files)
     single = add(people)
-    assert [one.id for one in older.report().add] == [single]
-    assert [one.id for one in newer.report().add] == [several]
+    assert [assignment.id for assignment in older.report().add] == [single]
+    assert [assignment.id for assignment in newer.report().add] == [several]
     assert newer.work[several].submission.files == files
     assert world.db.tasks.find_one({"_id": ObjectId(single)}).get("wants") is None

@@ -52,8 +52,8 @@ def test_a_verdict_is_committed_although_its_hand_out_is_not_seen_yet(
         running.do(resign(running))
     reply = executor.report(accepted(executor.work[task]))
     assert not reply.drop
-    done = people.call("get", m.GetRequest(id=task), m.Task)
-    assert (done.verdict, done.attempt) == (m.Verdict.AC, 1)
+    judged = people.call("get", m.GetRequest(id=task), m.Task)
+    assert (judged.verdict, judged.attempt) == (m.Verdict.AC, 1)
 
 
 def test_a_run_goes_on_although_its_hand_out_is_not_seen_yet(
@@ -62,15 +62,15 @@ def test_a_run_goes_on_although_its_hand_out_is_not_seen_yet(
     people, executor = world.client(), world.executor(slots=2)
     tasks = [people.call("add", source(f"int x{n};"), m.AddReply).task.id for n in range(2)]
     executor.report()
-    mine = running.judicator.tasks
-    held = running.do(mine._read_hand_outs("e1"))
-    mine.assigner._hand_outs.clear()
-    monkeypatch.setattr(mine, "_read_hand_outs", without_at_first(mine._read_hand_outs, {tasks[0]: held[tasks[0]]}))
+    own = running.judicator.tasks
+    given_out = running.do(own._read_hand_outs("e1"))
+    own.assigner._hand_outs.clear()
+    monkeypatch.setattr(own, "_read_hand_outs", without_at_first(own._read_hand_outs, {tasks[0]: given_out[tasks[0]]}))
     assert not executor.report().drop
-    executor.report(*[accepted(one) for one in executor.work.values()])
+    executor.report(*[accepted(assignment) for assignment in executor.work.values()])
     for task in tasks:
-        done = people.call("get", m.GetRequest(id=task), m.Task)
-        assert (done.verdict, done.attempt) == (m.Verdict.AC, 1)
+        judged = people.call("get", m.GetRequest(id=task), m.Task)
+        assert (judged.verdict, judged.attempt) == (m.Verdict.AC, 1)
 
 
 def test_a_hand_out_of_before_is_not_seen_again(
@@ -80,15 +80,15 @@ def test_a_hand_out_of_before_is_not_seen_again(
     people, executor = world.client(), world.executor()
     task = people.call("add", source(), m.AddReply).task.id
     executor.report()
-    mine = running.judicator.tasks
-    old = running.do(mine._read_hand_outs("e1"))
+    own = running.judicator.tasks
+    old = running.do(own._read_hand_outs("e1"))
     executor.restart()
     executor.report()
-    mine.assigner._hand_outs.clear()
-    monkeypatch.setattr(mine, "_read_hand_outs", without_at_first(mine._read_hand_outs, old))
+    own.assigner._hand_outs.clear()
+    monkeypatch.setattr(own, "_read_hand_outs", without_at_first(own._read_hand_outs, old))
     assert not executor.report(accepted(executor.work[task])).drop
-    done = people.call("get", m.GetRequest(id=task), m.Task)
-    assert (done.verdict, done.attempt) == (m.Verdict.AC, 2)
+    judged = people.call("get", m.GetRequest(id=task), m.Task)
+    assert (judged.verdict, judged.attempt) == (m.Verdict.AC, 2)
 
 
 def test_what_is_not_held_is_still_dropped(world: World, running: Running) -> None:
@@ -96,7 +96,7 @@ def test_what_is_not_held_is_still_dropped(world: World, running: Running) -> No
     task = people.call("add", source(), m.AddReply).task.id
     executor.report()
     people.call("cancel", m.TaskRef(id=task), m.Task)
-    assert [one.id for one in executor.report().drop] == [task]
+    assert [dropped.id for dropped in executor.report().drop] == [task]
 
 
 def test_the_switch_of_verdicts_does_not_go_back(

@@ -19,8 +19,8 @@ from tests.support.statements import render_statements
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory, etcd_endpoint, mongod_address):
-    with patient_world(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as made:
-        yield made
+    with patient_world(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as world:
+        yield world
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def executor(world):
     return world.executor("e1")
 
 
-def told(people, name: str) -> ProblemImport:
+def import_with_statement(people, name: str) -> ProblemImport:
     """An uploaded problem with a statement."""
     text = statement(people.put_blob, "en", "problem.en.md", f"# {name}\n\nHow many $x$?".encode())
     return upload(people, manifest(people, name, statements=[text]))
@@ -38,7 +38,7 @@ def pages(people, info: ProblemInfo) -> PagesReply:
     return people.call("problem_statements", PagesRequest(problem=info.name, hash=info.hash), PagesReply)
 
 
-def taken(executor) -> m.Assignment:
+def assigned(executor) -> m.Assignment:
     """The next task that it is given."""
 
     def turn() -> bool:
@@ -51,27 +51,27 @@ def taken(executor) -> m.Assignment:
 
 def test_an_import_has_the_statements_rendered_once(world: World, executor):
     people = world.client()
-    wanted = told(people, "once")
-    info = people.call("problem_import", wanted, ProblemInfo)
+    expected_info = import_with_statement(people, "once")
+    info = people.call("problem_import", expected_info, ProblemInfo)
     assert world.db.tasks.count_documents({"problem.name": "once"}) == 1
     assert pages(people, info) == PagesReply()
     assert world.db.tasks.count_documents({"problem.name": "once"}) == 1
     render_statements(people, executor, info)
-    made = pages(people, info).pages
-    assert made is not None and not executor.work
+    stored_pages = pages(people, info).pages
+    assert stored_pages is not None and not executor.work
     assert world.db.tasks.count_documents({"problem.name": "once"}) == 0
     # The same content again, and retention, leave the pages as they are.
-    people.call("problem_import", wanted, ProblemInfo)
+    people.call("problem_import", expected_info, ProblemInfo)
     judicator = world.judicators[0]
     assert judicator.do(judicator.judicator.retention.once(lambda: True))
-    assert made in world.db.manifests.find_one({"_id": info.hash})["blobs"]
-    assert world.db["fs.files"].find_one({"filename": made}).get("unused") is None
-    assert pages(people, info).pages == made and world.db.tasks.count_documents({"problem.name": "once"}) == 0
+    assert stored_pages in world.db.manifests.find_one({"_id": info.hash})["blobs"]
+    assert world.db["fs.files"].find_one({"filename": stored_pages}).get("unused") is None
+    assert pages(people, info).pages == stored_pages and world.db.tasks.count_documents({"problem.name": "once"}) == 0
 
 
 def test_a_change_of_the_renderer_has_them_rendered_again(world: World, executor, monkeypatch):
     people = world.client()
-    info = people.call("problem_import", told(people, "again"), ProblemInfo)
+    info = people.call("problem_import", import_with_statement(people, "again"), ProblemInfo)
     render_statements(people, executor, info)
     monkeypatch.setattr(statements, "RENDERING", statements.RENDERING + 1)
     assert pages(people, info) == PagesReply()
@@ -80,8 +80,8 @@ def test_a_change_of_the_renderer_has_them_rendered_again(world: World, executor
 
 def test_a_failure_is_told_and_tried_again_later(world: World, executor, monkeypatch):
     people = world.client()
-    info = people.call("problem_import", told(people, "fails"), ProblemInfo)
-    task = taken(executor)
+    info = people.call("problem_import", import_with_statement(people, "fails"), ProblemInfo)
+    task = assigned(executor)
     executor.report(completed(task, "JE", reason="the sandbox has no Python"), vacant=0)
     assert pages(people, info).why == "the sandbox has no Python"
     assert pages(people, info).why == "the sandbox has no Python"
@@ -100,7 +100,7 @@ def test_nothing_is_rendered_where_there_is_no_text(world: World):
 
 def test_a_problem_whose_statements_wait_can_be_deleted(world: World, executor):
     people = world.client()
-    people.call("problem_import", told(people, "goes"), ProblemInfo)
+    people.call("problem_import", import_with_statement(people, "goes"), ProblemInfo)
     assert people.call("delete_problem", ProblemName(name="goes"), Deleted).deleted == 1
-    task = taken(executor)
+    task = assigned(executor)
     executor.report(accepted(task), vacant=0)

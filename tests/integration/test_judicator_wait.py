@@ -21,8 +21,8 @@ from tests.support.servers import wait_for
 
 @pytest.fixture
 def pool() -> Iterator[concurrent.futures.ThreadPoolExecutor]:
-    with concurrent.futures.ThreadPoolExecutor(8) as made:
-        yield made
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        yield pool
 
 
 def parked(count: int = 1) -> None:
@@ -43,11 +43,11 @@ def test_a_new_task_answers_a_held_report_at_once(world: World, pool: concurrent
     people, executor = world.client(), world.executor()
     waits = []
     for _ in range(20):
-        held = pool.submit(timed, executor)
+        waiting = pool.submit(timed, executor)
         parked()
         started = time.monotonic()
         people.call("add", source(), m.AddReply)
-        reply, at = held.result()
+        reply, at = waiting.result()
         waits.append(at - started)
         executor.report(accepted(reply.add[0]), vacant=0)
     # Far below the executor's report interval, also beside other tests; `make bench` measures p95 <= 100 ms.
@@ -59,16 +59,16 @@ def test_a_task_added_at_another_judicator_is_assigned_too(
     world: World, pool: concurrent.futures.ThreadPoolExecutor, reported: int
 ) -> None:
     """Whether the executor reports to the leader or to another judicator, which passes the report on."""
-    one, two = world.judicator("j1"), world.judicator("j2")
+    first, two = world.judicator("j1"), world.judicator("j2")
     executor = world.executor()
-    executor.rpc = only(world, (one, two)[reported], "e1", "executor")
-    held = pool.submit(timed, executor)
+    executor.rpc = only(world, (first, two)[reported], "e1", "executor")
+    waiting = pool.submit(timed, executor)
     parked()
     started = time.monotonic()
     only(world, two).call("add", source(), m.AddReply)
-    reply, at = held.result()
+    reply, at = waiting.result()
     assert len(reply.add) == 1
-    assert (reply.epoch, reply.leader) == (1, one.address)
+    assert (reply.epoch, reply.leader) == (1, first.address)
     assert at - started < 0.5
 
 
@@ -78,10 +78,10 @@ def test_one_task_goes_to_the_executor_that_can_take_it_and_has_most_free_slots(
     world.judicator()
     people = world.client()
     makers = [world.executor("a", slots=2), world.executor("b", slots=4), world.executor("c", 8, languages=("java",))]
-    held = {executor.name: pool.submit(timed, executor, 1.5) for executor in makers}
+    waiting = {executor.name: pool.submit(timed, executor, 1.5) for executor in makers}
     parked(3)
     people.call("add", source(), m.AddReply)
-    assert {name: len(one.result()[0].add) for name, one in held.items()} == {"a": 0, "b": 1, "c": 0}
+    assert {name: len(call.result()[0].add) for name, call in waiting.items()} == {"a": 0, "b": 1, "c": 0}
 
 
 def test_a_report_with_work_in_the_queue_is_not_held(world: World) -> None:
@@ -102,10 +102,10 @@ def test_a_full_executor_hears_of_a_cancellation_and_of_no_work(
     executor.report()
     people.call("add", source(), m.AddReply)
     assert executor.report(hold=0.3) == m.ReportReply(epoch=1, leader=world.judicators[0].address)
-    held = pool.submit(timed, executor)
+    waiting = pool.submit(timed, executor)
     parked()
     people.call("cancel", m.TaskRef(id=task), m.Task)
-    assert [ref.id for ref in held.result()[0].drop] == [task]
+    assert [ref.id for ref in waiting.result()[0].drop] == [task]
 
 
 def test_a_cancellation_between_two_reports_is_not_missed(world: World) -> None:
@@ -127,10 +127,10 @@ def test_a_cancellation_at_another_judicator_reaches_the_executor(
     executor = world.executor()
     task = only(world, two).call("add", source(), m.AddReply).task.id
     wait_for(lambda: executor.report().add, what="the task")
-    held = pool.submit(timed, executor)
+    waiting = pool.submit(timed, executor)
     parked()
     only(world, two).call("cancel", m.TaskRef(id=task), m.Task)
-    assert [ref.id for ref in held.result()[0].drop] == [task]
+    assert [ref.id for ref in waiting.result()[0].drop] == [task]
 
 
 def test_a_second_report_answers_the_first(world: World, pool: concurrent.futures.ThreadPoolExecutor) -> None:
@@ -157,7 +157,7 @@ def test_a_report_that_is_overtaken_before_it_is_held_is_answered(world: World) 
             await overtaken.wait()
         await note(name, incarnation, info)
 
-    async def both() -> set[int]:
+    async def both_reports() -> set[int]:
         machines.note = slow  # type: ignore[method-assign]
         reports = [asyncio.create_task(judicator.service.report(first))]
         await asyncio.sleep(0.1)
@@ -165,11 +165,11 @@ def test_a_report_that_is_overtaken_before_it_is_held_is_answered(world: World) 
         reports.append(asyncio.create_task(judicator.service.report(second)))
         await asyncio.sleep(0.1)
         overtaken.set()
-        done, _ = await asyncio.wait(reports, timeout=5.0, return_when=asyncio.FIRST_COMPLETED)
+        ended, _ = await asyncio.wait(reports, timeout=5.0, return_when=asyncio.FIRST_COMPLETED)
         await asyncio.gather(*reports)
-        return {reports.index(report) for report in done}
+        return {reports.index(report) for report in ended}
 
-    assert world.judicators[0].do(both()) == {0}
+    assert world.judicators[0].do(both_reports()) == {0}
 
 
 def test_an_assignment_whose_answer_is_on_its_way_is_not_given_back(world: World) -> None:
@@ -182,7 +182,7 @@ def test_an_assignment_whose_answer_is_on_its_way_is_not_given_back(world: World
     second = executor.request(vacant=0)
     second.pending = first.sequence
     executor.send(second)
-    executor.work.update({one.id: one for one in answer.add})
+    executor.work.update({assignment.id: assignment for assignment in answer.add})
     assert not executor.report(vacant=0).drop
     assert people.call("get", m.GetRequest(id=task), m.Task).attempt == 1
 
@@ -196,31 +196,31 @@ def test_an_executor_that_hangs_up_is_no_longer_held(world: World) -> None:
 
 
 def test_get_waits_for_the_verdict_and_for_versions(world: World, pool: concurrent.futures.ThreadPoolExecutor) -> None:
-    one, two = world.judicator("j1"), world.judicator("j2")
+    first_judicator, two = world.judicator("j1"), world.judicator("j2")
     wait_for(lambda: two.judicator.follower.alive, what="the change stream")
     people, executor = world.client(), world.executor()
-    executor.rpc.first = one.address
+    executor.rpc.first = first_judicator.address
     task = people.call("add", source(), m.AddReply).task
-    here, there = only(world, one), only(world, two)
+    first_client, second_client = only(world, first_judicator), only(world, two)
 
     def get(client: RpcClient, version: int | None) -> tuple[m.Task, float]:
-        found = client.call("get", m.GetRequest(id=task.id, wait=20, version=version), m.Task)
-        return found, time.monotonic()
+        reply = client.call("get", m.GetRequest(id=task.id, wait=20, version=version), m.Task)
+        return reply, time.monotonic()
 
-    seen = [pool.submit(get, client, task.version) for client in (here, there)]
-    ended = [pool.submit(get, client, None) for client in (here, there)]
-    wait_for(lambda: waiters("people") == len(seen + ended), what="people who wait")
+    calls = [pool.submit(get, client, task.version) for client in (first_client, second_client)]
+    ended = [pool.submit(get, client, None) for client in (first_client, second_client)]
+    wait_for(lambda: waiters("people") == len(calls + ended), what="people who wait")
     started = time.monotonic()
     executor.report()
-    for one_seen in seen:
-        found, at = one_seen.result()
-        assert found.status == "compiling"
+    for one_seen in calls:
+        task_, at = one_seen.result()
+        assert task_.status == "compiling"
         assert at - started < 1
     started = time.monotonic()
     executor.report(accepted(executor.work[task.id]))
     for one_ended in ended:
-        found, at = one_ended.result()
-        assert found.verdict == "AC"
+        task_, at = one_ended.result()
+        assert task_.verdict == "AC"
         assert at - started < 1
 
 
@@ -234,9 +234,9 @@ def test_get_returns_as_it_is_when_its_time_is_over(world: World) -> None:
 def test_without_a_change_stream_callers_look_each_second(
     world: World, pool: concurrent.futures.ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one, two = world.judicator("j1"), world.judicator("j2")
+    first, two = world.judicator("j1"), world.judicator("j2")
     executor = world.executor()
-    task = only(world, one).call("add", source(), m.AddReply).task.id
+    task = only(world, first).call("add", source(), m.AddReply).task.id
     executor.report()
 
     async def broken(*_: object, **__: object) -> None:
@@ -263,8 +263,8 @@ def test_without_a_change_stream_callers_look_each_second(
 def test_a_killed_change_stream_is_opened_again_and_misses_nothing(
     world: World, pool: concurrent.futures.ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one, two = world.judicator("j1"), world.judicator("j2")
-    follower, executor, people = one.judicator.follower, world.executor(), only(world, two)
+    first, two = world.judicator("j1"), world.judicator("j2")
+    follower, executor, people = first.judicator.follower, world.executor(), only(world, two)
     real = AsyncCollection.watch
 
     async def broken(*_: object, **__: object) -> None:
@@ -276,8 +276,8 @@ def test_a_killed_change_stream_is_opened_again_and_misses_nothing(
     missed = people.call("add", source(), m.AddReply).task.id
     cancelled = people.call("add", source(), m.AddReply).task.id
     people.call("cancel", m.TaskRef(id=cancelled), m.Task)
-    held = pool.submit(timed, executor, 20.0)
+    waiting = pool.submit(timed, executor, 20.0)
     monkeypatch.setattr(AsyncCollection, "watch", real)
-    assert [task.id for task in held.result()[0].add] == [missed]
+    assert [task.id for task in waiting.result()[0].add] == [missed]
     wait_for(lambda: follower.alive, what="the change stream again")
     assert executor.report(*map(accepted, executor.work.copy().values()), vacant=1).add == []

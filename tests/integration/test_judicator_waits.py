@@ -37,14 +37,14 @@ def failed_by(people: RpcClient, executor: Executor, **fields: object) -> str:
 
 
 def takes(executor: Executor, task: str) -> bool:
-    return task in {one.id for one in executor.report().add}
+    return task in {assignment.id for assignment in executor.report().add}
 
 
 def test_an_executor_without_the_ability_is_not_waited_for(world: World, people: RpcClient) -> None:
-    able, other = world.executor("e1"), world.executor("e2")
-    other.info.abilities = ["options"]
+    able, second = world.executor("e1"), world.executor("e2")
+    second.info.abilities = ["options"]
     task = failed_by(people, able, source=None, files=[m.SourceFile(name="a.c", text="int main(){}")])
-    assert not takes(other, task)
+    assert not takes(second, task)
     assert takes(able, task)
 
 
@@ -64,14 +64,14 @@ def test_an_executor_that_asks_for_nothing_is_waited_for_a_while_only(world: Wor
 
 
 def test_an_executor_that_asks_for_work_is_waited_for(world: World, people: RpcClient) -> None:
-    failer, other = world.executor("e1"), world.executor("e2", languages=("c",))
+    failer, second = world.executor("e1"), world.executor("e2", languages=("c",))
     task = failed_by(people, failer)
     # It takes other work all the time, and so will take this one.
     began = clock.monotonic()
     while clock.monotonic() - began < 3.0:
-        request = other.request(vacant=1)
-        reply = other.rpc.call("report", request, m.ReportReply)
-        if any(one.id == task for one in reply.add):
+        request = second.request(vacant=1)
+        reply = second.rpc.call("report", request, m.ReportReply)
+        if any(assignment.id == task for assignment in reply.add):
             return
         assert not takes(failer, task)
     pytest.fail("the other executor did not get it")
@@ -83,7 +83,7 @@ def aged(world: World, task: str, seconds: float) -> None:
     world.db.tasks.update_one({"_id": ObjectId(task)}, {"$set": {"created": then}})
 
 
-def told(people: RpcClient, task: str) -> tuple[m.Waits | None, list[str]]:
+def waits_of(people: RpcClient, task: str) -> tuple[m.Waits | None, list[str]]:
     return (
         people.call("get", m.GetRequest(id=task), m.Task).waits,
         people.call("status", m.Empty(), StatusReply).waits,
@@ -91,17 +91,17 @@ def told(people: RpcClient, task: str) -> tuple[m.Waits | None, list[str]]:
 
 
 def reason_of(people: RpcClient, task: str) -> str:
-    waits = told(people, task)[0]
+    waits = waits_of(people, task)[0]
     return "" if waits is None else waits.reason
 
 
 def test_people_are_told_why_a_submission_waits(world: World, people: RpcClient) -> None:
     task = people.call("add", source(), m.AddReply).task.id
-    assert told(people, task) == (None, []), "it has not waited for long"
+    assert waits_of(people, task) == (None, []), "it has not waited for long"
     aged(world, task, 100)
 
     def reason() -> str:
-        waits, status = told(people, task)
+        waits, status = waits_of(people, task)
         assert waits is not None
         assert 99 < waits.seconds < 300
         (sentence,) = status
@@ -119,7 +119,7 @@ def test_people_are_told_why_a_submission_waits(world: World, people: RpcClient)
     wait_for(lambda: reason() == "all executors that can judge it are drained", what="drained")
     people.call("drain", DrainRequest(executor="e2", drain=False), ExecutorState)
     assert takes(able, task)
-    assert told(people, task) == (None, [])
+    assert waits_of(people, task) == (None, [])
     second = people.call("add", source("int x;"), m.AddReply).task.id
     able.report(vacant=0)
     aged(world, second, 100)
@@ -136,7 +136,7 @@ def test_people_are_told_that_an_ability_is_missing(world: World, people: RpcCli
     lone.report()
     wait_for(
         lambda: (
-            "with language 'c' has all of: files" in (told(people, task)[0] or m.Waits(reason="", seconds=0)).reason
+            "with language 'c' has all of: files" in (waits_of(people, task)[0] or m.Waits(reason="", seconds=0)).reason
         ),
         what="the ability",
     )

@@ -116,7 +116,7 @@ def _targets() -> list[tuple[str, ...]]:
     if os.environ.get("JUDGE_TEST_KILLS") != "all":
         # The kinds in a circle: with the next one, and with the opposite one.
         apart = {1, len(kinds) // 2, len(kinds) - 1}
-        pairs = [(one, other) for one, other in pairs if kinds.index(other) - kinds.index(one) in apart]
+        pairs = [(first, second) for first, second in pairs if kinds.index(second) - kinds.index(first) in apart]
     random.Random(SEED).shuffle(pairs)
     return [*((kind,) for kind in kinds), *pairs]
 

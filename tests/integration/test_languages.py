@@ -45,7 +45,7 @@ HUNGRY = LimitsOverride(cpu=30, wall=100, memory=64 * MIB)
 
 
 @functools.cache
-def here() -> Survey:
+def surveyed() -> Survey:
     """The languages of this machine; a busy one may take long to say a version."""
     return survey(TABLE, timeout=60)
 
@@ -66,17 +66,17 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
 @pytest.fixture(params=list(TABLE))
 def language(request: pytest.FixtureRequest) -> str:
     name = str(request.param)
-    if name in here().missing:
-        pytest.skip(f"{TABLE[name].title} is not on this machine: {here().missing[name]}")
+    if name in surveyed().missing:
+        pytest.skip(f"{TABLE[name].title} is not on this machine: {surveyed().missing[name]}")
     return name
 
 
 def judge(
     pipeline: Pipeline, language: str, source: str, limits: LimitsOverride, tests: Sequence[Test] = ()
 ) -> Completed:
-    given = Submission(language=language, source=source, tests=list(tests), limits=limits)
-    assignment = Assignment(id="1" * 24, attempt=1, claim="c1", submission=given)
-    finished = pipeline.execute(Job(assignment=assignment, language_version=here().found[language]))
+    submission = Submission(language=language, source=source, tests=list(tests), limits=limits)
+    assignment = Assignment(id="1" * 24, attempt=1, claim="c1", submission=submission)
+    finished = pipeline.execute(Job(assignment=assignment, language_version=surveyed().found[language]))
     assert finished.completed is not None
     assert not finished.completed.retry, finished.completed.result.reason
     return finished.completed
@@ -84,9 +84,9 @@ def judge(
 
 def judge_program(pipeline: Pipeline, language: str, kind: str, limits: LimitsOverride) -> Completed:
     """Judge one of the row's own programs."""
-    found = programs(TABLE[language])
-    tests = [Test(name=str(n), input=given, answer=answer) for n, (given, answer) in enumerate(found.tests)]
-    return judge(pipeline, language, found.sources[kind], limits, tests)
+    examples = programs(TABLE[language])
+    tests = [Test(name=str(n), input=stdin, answer=answer) for n, (stdin, answer) in enumerate(examples.tests)]
+    return judge(pipeline, language, examples.sources[kind], limits, tests)
 
 
 @pytest.mark.parametrize("name", list(TABLE))
@@ -107,44 +107,44 @@ def can(language: str, verdict: Verdict) -> None:
 def test_setup_has_installed_what_it_says() -> None:
     release = release_of_this_machine()
     expected = [name for name in TABLE if release in TABLE[name].releases] if ALL else ALWAYS
-    assert {name: here().missing[name] for name in expected if name in here().missing} == {}
+    assert {name: surveyed().missing[name] for name in expected if name in surveyed().missing} == {}
 
 
 def test_accepted(pipeline: Pipeline, language: str) -> None:
-    done = judge_program(pipeline, language, "right", PATIENT)
-    result = done.result
-    assert done.verdict is Verdict.AC, (result.reason, result.compile_log, result.tests)
-    assert result.language_version == here().found[language] != ""
+    judged = judge_program(pipeline, language, "right", PATIENT)
+    result = judged.result
+    assert judged.verdict is Verdict.AC, (result.reason, result.compile_log, result.tests)
+    assert result.language_version == surveyed().found[language] != ""
     assert [test.error for test in result.tests if test.error] == [], "a runtime that finds something amiss says so"
 
 
 def test_compile_error(pipeline: Pipeline, language: str) -> None:
     can(language, Verdict.CE)
-    done = judge_program(pipeline, language, "broken", PATIENT)
-    assert done.verdict is Verdict.CE, done.result
-    assert programs(TABLE[language]).says.lower() in done.result.compile_log.lower()
-    assert done.result.tests == []
+    judged = judge_program(pipeline, language, "broken", PATIENT)
+    assert judged.verdict is Verdict.CE, judged.result
+    assert programs(TABLE[language]).says.lower() in judged.result.compile_log.lower()
+    assert judged.result.tests == []
 
 
 def test_run_time_error(pipeline: Pipeline, language: str) -> None:
     can(language, Verdict.RTE)
-    done = judge_program(pipeline, language, "crash", PATIENT)
-    assert done.verdict is Verdict.RTE, (done.result.reason, done.result.compile_log)
-    assert (done.result.compile is None) == (TABLE[language].compile is None)
+    judged = judge_program(pipeline, language, "crash", PATIENT)
+    assert judged.verdict is Verdict.RTE, (judged.result.reason, judged.result.compile_log)
+    assert (judged.result.compile is None) == (TABLE[language].compile is None)
 
 
 def test_time_limit_exceeded(pipeline: Pipeline, language: str) -> None:
     can(language, Verdict.TLE)
-    done = judge_program(pipeline, language, "loop", LOOP)
-    assert done.verdict is Verdict.TLE, (done.result.reason, done.result.compile_log)
-    assert "CPU time limit exceeded" in done.result.reason
-    assert done.result.cpu >= LOOP.cpu * TABLE[language].cpu_multiplier
+    judged = judge_program(pipeline, language, "loop", LOOP)
+    assert judged.verdict is Verdict.TLE, (judged.result.reason, judged.result.compile_log)
+    assert "CPU time limit exceeded" in judged.result.reason
+    assert judged.result.cpu >= LOOP.cpu * TABLE[language].cpu_multiplier
 
 
 def test_memory_limit_exceeded(pipeline: Pipeline, language: str) -> None:
     can(language, Verdict.MLE)
-    done = judge_program(pipeline, language, "hungry", HUNGRY)
-    assert done.verdict is Verdict.MLE, (done.result.reason, done.result.compile_log, done.result.tests)
+    judged = judge_program(pipeline, language, "hungry", HUNGRY)
+    assert judged.verdict is Verdict.MLE, (judged.result.reason, judged.result.compile_log, judged.result.tests)
 
 
 # Locks succeed and hold nothing, watches are refused (docs/decisions/006): what lives with that, and what says so.
@@ -182,10 +182,10 @@ class A { public static void main(String[] a) throws Exception {
 
 @pytest.mark.parametrize("name", list(OWN_FILES))
 def test_locks_of_ones_own_files(pipeline: Pipeline, name: str) -> None:
-    if name in here().missing:
-        pytest.skip(f"{TABLE[name].title} is not on this machine: {here().missing[name]}")
-    done = judge(pipeline, name, OWN_FILES[name], PATIENT, [Test(name="1", answer="1031\n")])
-    assert done.verdict is Verdict.AC, (done.result.reason, done.result.compile_log, done.result.tests)
+    if name in surveyed().missing:
+        pytest.skip(f"{TABLE[name].title} is not on this machine: {surveyed().missing[name]}")
+    judged = judge(pipeline, name, OWN_FILES[name], PATIENT, [Test(name="1", answer="1031\n")])
+    assert judged.verdict is Verdict.AC, (judged.result.reason, judged.result.compile_log, judged.result.tests)
 
 
 # The standard that a program is told its row is for. GCC 12 and Clang 14 know C23 and C++23 in part only.
@@ -197,21 +197,21 @@ STANDARDS = {
 
 @pytest.mark.parametrize("name", [*STANDARDS, *(f"{name}-clang" for name in STANDARDS)])
 def test_standards(pipeline: Pipeline, name: str) -> None:
-    if name in here().missing:
-        pytest.skip(f"{TABLE[name].title} is not on this machine: {here().missing[name]}")
+    if name in surveyed().missing:
+        pytest.skip(f"{TABLE[name].title} is not on this machine: {surveyed().missing[name]}")
     row = name.removesuffix("-clang")
     version, exact = ("__cplusplus", "cpp2") if row.startswith("cpp") else ("__STDC_VERSION__", "c2")
-    same = ">=" if row.startswith(exact) else "=="
+    operator = ">=" if row.startswith(exact) else "=="
     brand = "defined(__clang__)" if name.endswith("-clang") else "!defined(__clang__)"
     text = f"""
 #include <stdio.h>
-#if !({version} {same} {STANDARDS[row]}L && {brand})
+#if !({version} {operator} {STANDARDS[row]}L && {brand})
 #error another standard or compiler
 #endif
 int main() {{ printf("%d\\n", 1031); return 0; }}
 """
-    done = judge(pipeline, name, text, PATIENT, [Test(name="1", answer="1031\n")])
-    assert done.verdict is Verdict.AC, (done.result.reason, done.result.compile_log)
+    judged = judge(pipeline, name, text, PATIENT, [Test(name="1", answer="1031\n")])
+    assert judged.verdict is Verdict.AC, (judged.result.reason, judged.result.compile_log)
 
 
 # Programs that say what a runtime says whose heap is full, and have used next to nothing.
@@ -231,16 +231,16 @@ PRETENDERS = {
 
 @pytest.mark.parametrize("name", list(PRETENDERS))
 def test_words_alone_are_no_full_memory(pipeline: Pipeline, name: str) -> None:
-    if name in here().missing:
-        pytest.skip(f"{TABLE[name].title} is not on this machine: {here().missing[name]}")
-    done = judge(pipeline, name, PRETENDERS[name], PATIENT, [Test(name="1", answer="1031\n")])
-    assert done.verdict is Verdict.RTE, (done.result.reason, done.result.compile_log)
+    if name in surveyed().missing:
+        pytest.skip(f"{TABLE[name].title} is not on this machine: {surveyed().missing[name]}")
+    judged = judge(pipeline, name, PRETENDERS[name], PATIENT, [Test(name="1", answer="1031\n")])
+    assert judged.verdict is Verdict.RTE, (judged.result.reason, judged.result.compile_log)
 
 
 @pytest.mark.parametrize("code", [1, 3])
 def test_an_exit_code_alone_is_no_full_heap(pipeline: Pipeline, code: int) -> None:
-    said = f'System.err.println("OutOfMemoryError"); System.exit({code});'
-    text = f"class A {{ public static void main(String[] a) {{ {said} }} }}"
+    program = f'System.err.println("OutOfMemoryError"); System.exit({code});'
+    text = f"class A {{ public static void main(String[] a) {{ {program} }} }}"
     assert judge(pipeline, "java", text, PATIENT, [Test(name="1")]).verdict is Verdict.RTE
 
 
@@ -266,14 +266,14 @@ MANAGED = {
 }
 
 
-@pytest.mark.parametrize(("name", "which"), [(name, n) for name, them in MANAGED.items() for n in range(len(them))])
-def test_managed_heaps_are_counted(pipeline: Pipeline, name: str, which: int) -> None:
-    if name in here().missing:
-        pytest.skip(f"{TABLE[name].title} is not on this machine: {here().missing[name]}")
-    done = judge(pipeline, name, MANAGED[name][which], HUNGRY, [Test(name="1", answer="1031\n")])
-    assert done.verdict is Verdict.MLE, (done.result.reason, done.result.compile_log, done.result.tests)
+@pytest.mark.parametrize(("name", "index"), [(name, n) for name, texts in MANAGED.items() for n in range(len(texts))])
+def test_managed_heaps_are_counted(pipeline: Pipeline, name: str, index: int) -> None:
+    if name in surveyed().missing:
+        pytest.skip(f"{TABLE[name].title} is not on this machine: {surveyed().missing[name]}")
+    judged = judge(pipeline, name, MANAGED[name][index], HUNGRY, [Test(name="1", answer="1031\n")])
+    assert judged.verdict is Verdict.MLE, (judged.result.reason, judged.result.compile_log, judged.result.tests)
 
 
 def test_a_go_package_that_is_not_main_does_not_compile(pipeline: Pipeline) -> None:
-    done = judge(pipeline, "go", 'package other\n\nfunc main() { println("x") }\n', PATIENT, [Test(name="1")])
-    assert done.verdict is Verdict.CE and "main" in done.result.compile_log
+    judged = judge(pipeline, "go", 'package other\n\nfunc main() { println("x") }\n', PATIENT, [Test(name="1")])
+    assert judged.verdict is Verdict.CE and "main" in judged.result.compile_log

@@ -49,18 +49,18 @@ def judge(
 ) -> Completed:
     if language in here().missing:
         pytest.skip(f"{TABLE[language].title} is not on this machine: {here().missing[language]}")
-    given = Submission(
+    submission = Submission(
         language=language,
         files=[SourceFile.of(name, data) for name, data in files.items()],
         entry=entry,
         tests=[test],
         limits=PATIENT,
     )
-    assignment = Assignment(id="1" * 24, attempt=1, claim="c1", submission=given)
-    done = pipeline.execute(Job(assignment=assignment)).completed
-    assert done is not None
-    assert not done.retry, done.result.reason
-    return done
+    assignment = Assignment(id="1" * 24, attempt=1, claim="c1", submission=submission)
+    judged = pipeline.execute(Job(assignment=assignment)).completed
+    assert judged is not None
+    assert not judged.retry, judged.result.reason
+    return judged
 
 
 def test_every_row_has_a_program_of_several_files() -> None:
@@ -69,8 +69,8 @@ def test_every_row_has_a_program_of_several_files() -> None:
 
 @pytest.mark.parametrize("name", list(CASES))
 def test_a_program_of_several_files(pipeline: Pipeline, name: str) -> None:
-    done = judge(pipeline, name.split(maxsplit=1)[0], CASES[name])
-    assert done.verdict is Verdict.AC, (done.result.reason, done.result.compile_log, done.result.tests)
+    judged = judge(pipeline, name.split(maxsplit=1)[0], CASES[name])
+    assert judged.verdict is Verdict.AC, (judged.result.reason, judged.result.compile_log, judged.result.tests)
 
 
 MAIN = b"class %s { public static void main(String[] a) { System.out.println(%d); } }\n"
@@ -87,8 +87,8 @@ MAIN = b"class %s { public static void main(String[] a) { System.out.println(%d)
     ],
 )
 def test_the_entry_that_is_named(pipeline: Pipeline, language: str, files: dict[str, bytes], entry: str) -> None:
-    done = judge(pipeline, language, files, entry)
-    assert done.verdict is Verdict.AC, (done.result.reason, done.result.compile_log, done.result.tests)
+    judged = judge(pipeline, language, files, entry)
+    assert judged.verdict is Verdict.AC, (judged.result.reason, judged.result.compile_log, judged.result.tests)
 
 
 BINARY = b"data = open('/box/d/x.bin', 'rb').read()\nprint(42 if data == b'\\r\\n\\xff\\0' else data)"
@@ -105,23 +105,23 @@ HEADER = b'#define B "42" // \xe9'
     ids=["data", "latin-1", "crlf"],
 )  # fmt: skip
 def test_files_arrive_byte_by_byte(pipeline: Pipeline, language: str, files: dict[str, bytes]) -> None:
-    done = judge(pipeline, language, files)
-    assert done.verdict is Verdict.AC, (done.result.reason, done.result.compile_log, done.result.tests)
+    judged = judge(pipeline, language, files)
+    assert judged.verdict is Verdict.AC, (judged.result.reason, judged.result.compile_log, judged.result.tests)
 
 
 @pytest.mark.parametrize("name", ["Größe", "Решение", "日本", "Caf\u00e9$1"])
 def test_a_java_class_may_be_called_anything(pipeline: Pipeline, name: str) -> None:
     source = f"public class {name} {{ public static void main(String[] a) {{ System.out.println(42); }} }}\n".encode()
     for files in ({"x.java": source}, {f"{name}.java": source, "Other.java": b"class Other {}"}):
-        done = judge(pipeline, "java", files)
-        assert done.verdict is Verdict.AC, (done.result.reason, done.result.compile_log)
+        judged = judge(pipeline, "java", files)
+        assert judged.verdict is Verdict.AC, (judged.result.reason, judged.result.compile_log)
 
 
 def test_a_compiler_reads_no_configuration_of_the_submission(pipeline: Pipeline) -> None:
     files = {"main.pas": b"begin writeln(42) end.", "fpc.cfg": b"#WRITE from the submission\n#INCLUDE /etc/fpc.cfg\n"}
-    done = judge(pipeline, "pascal", files)
-    assert done.verdict is Verdict.AC, done.result.compile_log
-    assert "from the submission" not in done.result.compile_log
+    judged = judge(pipeline, "pascal", files)
+    assert judged.verdict is Verdict.AC, judged.result.compile_log
+    assert "from the submission" not in judged.result.compile_log
 
 
 @pytest.mark.parametrize(
@@ -132,9 +132,9 @@ def test_a_compiler_reads_no_configuration_of_the_submission(pipeline: Pipeline)
     ],
 )  # fmt: skip
 def test_a_go_package_that_is_not_main_is_a_compile_error(pipeline: Pipeline, files: dict[str, bytes]) -> None:
-    done = judge(pipeline, "go", files)
-    assert done.verdict is Verdict.CE
-    assert "main" in done.result.compile_log
+    judged = judge(pipeline, "go", files)
+    assert judged.verdict is Verdict.CE
+    assert "main" in judged.result.compile_log
 
 
 @pytest.mark.parametrize(("language", "name"), [("c", "b.c"), ("python3", "lib/b.py"), ("java", "B.java")])
@@ -144,9 +144,9 @@ def test_a_fault_in_any_source_is_a_compile_error(pipeline: Pipeline, language: 
         "python3": ("main.py", b""),
         "java": ("A.java", MAIN % (b"A", 1)),
     }
-    done = judge(pipeline, language, dict([good[language]]) | {name: b"this is not a program ("})
-    assert done.verdict is Verdict.CE
-    assert name in done.result.compile_log
+    judged = judge(pipeline, language, dict([good[language]]) | {name: b"this is not a program ("})
+    assert judged.verdict is Verdict.CE
+    assert name in judged.result.compile_log
 
 
 # Rows whose commands are scripts of a shell or of the language itself.
@@ -177,12 +177,12 @@ SCRIPTED = [
 @pytest.mark.parametrize("language", SCRIPTED)
 def test_a_file_may_be_called_anything(pipeline: Pipeline, language: str, stem: str) -> None:
     row = TABLE[language]
-    found = programs(row)
+    examples = programs(row)
     name = stem + PurePosixPath(row.source_name).suffix
-    given, answer = found.tests[0]
-    files = {name: found.sources["right"].encode(), "notes.txt": b"beside it\n"}
-    done = judge(pipeline, language, files, test=Test(name="1", input=given, answer=answer))
-    assert done.verdict is Verdict.AC, (done.result.reason, done.result.compile_log, done.result.tests)
+    stdin, answer = examples.tests[0]
+    files = {name: examples.sources["right"].encode(), "notes.txt": b"beside it\n"}
+    judged = judge(pipeline, language, files, test=Test(name="1", input=stdin, answer=answer))
+    assert judged.verdict is Verdict.AC, (judged.result.reason, judged.result.compile_log, judged.result.tests)
 
 
 def test_a_name_runs_no_other_compiler(pipeline: Pipeline) -> None:
@@ -204,6 +204,6 @@ def test_the_script_that_is_started(
     pipeline: Pipeline, language: str, names: tuple[str, str], entry: str | None
 ) -> None:
     suffix = TABLE[language].suffixes[0]
-    texts = {f"{name}{suffix}": (SAYS[language] % said).encode() for name, said in zip(names, (42, 1), strict=True)}
-    done = judge(pipeline, language, dict(reversed(texts.items())), entry and entry + suffix)
-    assert done.verdict is Verdict.AC, (done.result.reason, done.result.compile_log, done.result.tests)
+    texts = {f"{name}{suffix}": (SAYS[language] % number).encode() for name, number in zip(names, (42, 1), strict=True)}
+    judged = judge(pipeline, language, dict(reversed(texts.items())), entry and entry + suffix)
+    assert judged.verdict is Verdict.AC, (judged.result.reason, judged.result.compile_log, judged.result.tests)

@@ -31,22 +31,22 @@ DISTURBED = 20
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
     need_sandbox()
-    with pool("truth") as made, made.take() as box:
+    with pool("truth") as box_pool, box_pool.take() as box:
         yield box
 
 
 def verdict_of(outcome: RunOutcome, limits: Limits) -> tuple[Verdict, str]:
     """The verdict of a run without answer, and its reason; the run's own complaint where it has one."""
     with outcome:
-        said = outcome.read_stderr(2000).decode(errors="replace")
+        stderr = outcome.read_stderr(2000).decode(errors="replace")
         verdict, reason, _ = run_verdict(outcome, limits, None)
-        return verdict, f"{reason}; {said}" if said else reason
+        return verdict, f"{reason}; {stderr}" if stderr else reason
 
 
 def right_below(sandbox: Sandbox, source: str, limits: Limits, *args: str) -> None:
     """TIMES undisturbed runs that are AC; a disturbed one is one whose account is over a time limit."""
-    done = disturbed = 0
-    while done < TIMES:
+    completed = disturbed = 0
+    while completed < TIMES:
         outcome = run_c(sandbox, source, limits, *args)
         over_cpu, over_wall = outcome.cpu > limits.cpu, outcome.wall > limits.wall_seconds
         verdict, reason = verdict_of(outcome, limits)
@@ -56,7 +56,7 @@ def right_below(sandbox: Sandbox, source: str, limits: Limits, *args: str) -> No
             assert disturbed <= DISTURBED + TIMES, "this machine is too busy to stay below any time limit"
             continue
         assert (verdict, reason) == (Verdict.AC, ""), outcome
-        done += 1
+        completed += 1
     if disturbed:
         print(f"{disturbed} runs were disturbed")
 
@@ -65,8 +65,8 @@ def right_above(sandbox: Sandbox, source: str, limits: Limits, verdict: Verdict,
     """TIMES runs with this verdict, whose reason begins with the words."""
     for _ in range(TIMES):
         outcome = run_c(sandbox, source, limits, *args)
-        found, reason = verdict_of(outcome, limits)
-        assert found is verdict and reason.startswith(words), (found, reason, outcome)
+        outcome_verdict, reason = verdict_of(outcome, limits)
+        assert outcome_verdict is verdict and reason.startswith(words), (outcome_verdict, reason, outcome)
 
 
 BURN = """
@@ -111,12 +111,12 @@ int main(int argc, char **argv) {
 HOW_CPU = ["alone", "kernel", "reaped", "unreaped", "orphans"]
 
 
-@pytest.mark.parametrize("how", HOW_CPU)
-def test_cpu(sandbox: Sandbox, how: str) -> None:
+@pytest.mark.parametrize("program", HOW_CPU)
+def test_cpu(sandbox: Sandbox, program: str) -> None:
     cpu = max(0.3, 500 * fork_cost())  # the cost of making the processes is no part of the step
     limits = Limits(cpu=cpu, wall=120, processes=16)
-    right_below(sandbox, BURN, limits, how, f"{cpu * 0.9}")
-    right_above(sandbox, BURN, limits, Verdict.TLE, "CPU time limit exceeded", how, f"{cpu * 1.1}")
+    right_below(sandbox, BURN, limits, program, f"{cpu * 0.9}")
+    right_above(sandbox, BURN, limits, Verdict.TLE, "CPU time limit exceeded", program, f"{cpu * 1.1}")
 
 
 SLEEP = """
@@ -138,10 +138,10 @@ int main(int argc, char **argv) {
 WALL = Limits(cpu=10, wall=0.6)
 
 
-@pytest.mark.parametrize("how", ["sleep", "poll", "child"])
-def test_wall(sandbox: Sandbox, how: str) -> None:
-    right_below(sandbox, SLEEP, WALL, how, "500")
-    right_above(sandbox, SLEEP, WALL, Verdict.TLE, "wall time limit exceeded", how, "700")
+@pytest.mark.parametrize("program", ["sleep", "poll", "child"])
+def test_wall(sandbox: Sandbox, program: str) -> None:
+    right_below(sandbox, SLEEP, WALL, program, "500")
+    right_above(sandbox, SLEEP, WALL, Verdict.TLE, "wall time limit exceeded", program, "700")
 
 
 MEMORY = """
@@ -197,10 +197,10 @@ HOW_MEMORY = ["heap", "blocks", "shared", "scratch", "tmp", "shm", "memfd", "sta
 SPACE = Limits(cpu=60, wall=120, memory=64 * MIB, output=256 * MIB, processes=16)
 
 
-@pytest.mark.parametrize("how", HOW_MEMORY)
-def test_memory(sandbox: Sandbox, how: str) -> None:
-    right_below(sandbox, MEMORY, SPACE, how, str(61 * MIB))
-    right_above(sandbox, MEMORY, SPACE, Verdict.MLE, "memory limit exceeded", how, str(66 * MIB))
+@pytest.mark.parametrize("program", HOW_MEMORY)
+def test_memory(sandbox: Sandbox, program: str) -> None:
+    right_below(sandbox, MEMORY, SPACE, program, str(61 * MIB))
+    right_above(sandbox, MEMORY, SPACE, Verdict.MLE, "memory limit exceeded", program, str(66 * MIB))
 
 
 READ = """
@@ -275,23 +275,23 @@ def forget(place: str, depth: int) -> None:
             os.close(fd)
 
 
-@pytest.mark.parametrize(("limit", "more"), [(256, []), (256, ["before"]), (160, ["before"])])
-def test_memory_that_was_used_is_told_whatever_is_read_after_it(sandbox: Sandbox, limit: int, more: list[str]) -> None:
+@pytest.mark.parametrize(("limit", "args"), [(256, []), (256, ["before"]), (160, ["before"])])
+def test_memory_that_was_used_is_told_whatever_is_read_after_it(sandbox: Sandbox, limit: int, args: list[str]) -> None:
     limits = Limits(cpu=60, wall=120, memory=limit * MIB)
     forget("/usr", 4)
     for _ in range(TIMES):
-        with run_c(sandbox, FORGE, limits, "150", "160", *more) as outcome:
+        with run_c(sandbox, FORGE, limits, "150", "160", *args) as outcome:
             assert outcome.exit_code == 0 and 150 * MIB <= outcome.memory <= limit * MIB, outcome
 
 
 def test_who_fails_after_much_reading_is_not_said_to_have_used_up_the_memory(sandbox: Sandbox) -> None:
     """Page cache may fill the group to its limit; whether it does depends on who has read those files before."""
     limits = Limits(cpu=60, wall=120, memory=32 * MIB)
-    for read, verdict, least in (("64", Verdict.AC, 0), ("1000000", Verdict.RTE, 16 * MIB)):  # others may hold 64 MiB
+    for read, verdict, lowest in (("64", Verdict.AC, 0), ("1000000", Verdict.RTE, 16 * MIB)):  # others may hold 64 MiB
         forget("/usr/lib", 2)
         with run_c(sandbox, FORGE.replace('"/usr"', '"/usr/lib/x86_64-linux-gnu"'), limits, "1", read) as outcome:
             assert run_verdict(outcome, limits, None)[0] is verdict, outcome
-            assert least < outcome.memory < limits.memory
+            assert lowest < outcome.memory < limits.memory
 
 
 MESSAGES = """
@@ -334,17 +334,17 @@ int main(int argc, char **argv) {
 OUTPUT = Limits(cpu=60, wall=120, output=100_000)
 
 
-@pytest.mark.parametrize("where", ["output", "error"])
+@pytest.mark.parametrize("stream", ["output", "error"])
 @pytest.mark.parametrize("signal", ["killed", "ignored"])
-def test_output(sandbox: Sandbox, where: str, signal: str) -> None:
+def test_output(sandbox: Sandbox, stream: str, signal: str) -> None:
     for size in ("99999", "100000"):
         for _ in range(TIMES):
-            outcome = run_c(sandbox, WRITE, OUTPUT, where, size, signal)
+            outcome = run_c(sandbox, WRITE, OUTPUT, stream, size, signal)
             with outcome:
                 assert run_verdict(outcome, OUTPUT, None).verdict is Verdict.AC
                 assert len(outcome.read_stdout() + outcome.read_stderr()) == int(size)
     for _ in range(TIMES):
-        outcome = run_c(sandbox, WRITE, OUTPUT, where, "100001", signal)
+        outcome = run_c(sandbox, WRITE, OUTPUT, stream, "100001", signal)
         with outcome:
             assert run_verdict(outcome, OUTPUT, None)[0] is Verdict.OLE
             assert len(outcome.read_stdout() + outcome.read_stderr()) == 100_000

@@ -30,37 +30,37 @@ HOARD = "for n in $(seq %d); do head -c 1048576 /dev/urandom > $n; done"
 
 @pytest.fixture(scope="module")
 def pool():
-    with contextlib.closing(SandboxPool(f"test-built-{os.getpid()}")) as made:
-        yield made
+    with contextlib.closing(SandboxPool(f"test-built-{os.getpid()}")) as pool:
+        yield pool
 
 
 def judge(pool, work, share, **fields):
     pipeline = Pipeline(take=pool.take, tell=lambda _: None, table=TABLE, outputs=work, memory=share)
-    one = Job(assignment=Assignment(id="1" * 24, attempt=1, claim="c1", submission=Submission(**fields)))
-    done = pipeline.execute(one).completed
-    assert not done.retry, done.result.reason
-    return done
+    job = Job(assignment=Assignment(id="1" * 24, attempt=1, claim="c1", submission=Submission(**fields)))
+    judged = pipeline.execute(job).completed
+    assert not judged.retry, judged.result.reason
+    return judged
 
 
 def test_a_build_within_its_room_changes_no_limit(pool, work):
-    done = judge(pool, work, 512 * MIB, language="perl", source=PERL % 60)
-    assert done.verdict is Verdict.AC
-    assert done.result.limits.memory == 512 * MIB
+    judged = judge(pool, work, 512 * MIB, language="perl", source=PERL % 60)
+    assert judged.verdict is Verdict.AC
+    assert judged.result.limits.memory == 512 * MIB
 
 
 def test_a_greater_build_leaves_less_to_runs(pool, work):
-    done = judge(pool, work, 512 * MIB, language="perl", source=PERL % 164)
-    assert done.verdict is Verdict.AC
-    built = 512 * MIB + BUILT - done.result.limits.memory
+    judged = judge(pool, work, 512 * MIB, language="perl", source=PERL % 164)
+    assert judged.verdict is Verdict.AC
+    built = 512 * MIB + BUILT - judged.result.limits.memory
     assert 164 * MIB <= built <= 166 * MIB
 
 
 def test_a_build_that_leaves_too_little_for_the_limit_is_a_compile_error(pool, work):
     limits = LimitsOverride(memory=500 * MIB)
-    done = judge(pool, work, 512 * MIB, language="perl", source=PERL % 164, limits=limits)
-    assert done.verdict is Verdict.CE
-    assert re.search(r"the compiler left 16[45](\.\d)? MiB in /box", done.result.reason)
-    assert "a slot of this executor has" in done.result.reason
+    judged = judge(pool, work, 512 * MIB, language="perl", source=PERL % 164, limits=limits)
+    assert judged.verdict is Verdict.CE
+    assert re.search(r"the compiler left 16[45](\.\d)? MiB in /box", judged.result.reason)
+    assert "a slot of this executor has" in judged.result.reason
 
 
 @pytest.mark.parametrize("share", [None, 8192 * MIB])
@@ -68,9 +68,9 @@ def test_a_build_that_leaves_too_little_for_the_limit_is_a_compile_error(pool, w
     "fields", [{"language": "perl", "source": PERL % 300}, {"command": "true", "compile": HOARD % 300}]
 )
 def test_a_huge_build_is_a_compile_error_on_every_host(pool, work, share, fields):
-    done = judge(pool, work, share, **fields)
-    assert done.verdict is Verdict.CE
-    assert f"the limit is {BUILT_MOST // MIB} MiB" in done.result.reason
+    judged = judge(pool, work, share, **fields)
+    assert judged.verdict is Verdict.CE
+    assert f"the limit is {BUILT_MOST // MIB} MiB" in judged.result.reason
 
 
 def high_water() -> int:
@@ -80,8 +80,8 @@ def high_water() -> int:
 
 def test_archives_do_not_pass_through_the_memory_of_the_slot(pool, work):
     builds.clear(work / "builds")
-    kept = builds.Builds(work / "builds")
-    with contextlib.closing(pool.take()) as box, contextlib.closing(pool.take()) as other:
+    kept_builds = builds.Builds(work / "builds")
+    with contextlib.closing(pool.take()) as box, contextlib.closing(pool.take()) as second_box:
         command = Command(["/bin/sh", "-c", HOARD % 200], Limits(cpu=30), writable=True, cwd="/box")
         with box.run(command) as outcome:
             assert outcome.exit_code == 0
@@ -90,11 +90,11 @@ def test_archives_do_not_pass_through_the_memory_of_the_slot(pool, work):
         with box.run(builds.packing()) as outcome:
             archive = builds.packed(outcome)
         with os.fdopen(archive):
-            kept.save("a", archive)
-        loaded = kept.load("a")
+            kept_builds.save("a", archive)
+        loaded = kept_builds.load("a")
         with os.fdopen(loaded):
-            assert builds.unpack(other.run, loaded) == ""
+            assert builds.unpack(second_box.run, loaded) == ""
         assert high_water() - before < 16 * MIB
-        with other.run(Command(["/bin/sh", "-c", "cat /box/* | wc -c"], Limits(cpu=30))) as outcome:
+        with second_box.run(Command(["/bin/sh", "-c", "cat /box/* | wc -c"], Limits(cpu=30))) as outcome:
             assert int(outcome.read_stdout()) == 200 * MIB
-        assert box.built() == other.built()
+        assert box.built() == second_box.built()

@@ -39,9 +39,9 @@ def test_it_serves_what_is_counted(address: tuple[str, int]) -> None:
 
 @pytest.mark.parametrize("begin", [b"", b"GET /metrics HTTP/1.1\r\nX-"])
 def test_slow_ones_make_room_and_end(address: tuple[str, int], begin: bytes) -> None:
-    with crowd(address, 200, begin, drip=b"x") as made:
+    with crowd(address, 200, begin, drip=b"x") as strangers:
         assert ask(address).status_code == 200
-        ended(made, within=30)
+        ended(strangers, within=30)
 
 
 def test_who_reads_nothing_does_not_hold_it_up(address: tuple[str, int]) -> None:
@@ -56,16 +56,16 @@ def test_who_asks_while_figures_are_collected_shares_the_next_ones(
     begun, go_on = threading.Semaphore(0), threading.Event()
     real = metrics.generate_latest
 
-    def slowly(*given: object) -> bytes:
+    def slowly(*arguments: object) -> bytes:
         begun.release()
         assert go_on.wait(20)
-        return real(*given)  # type: ignore[arg-type]
+        return real(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(metrics, "generate_latest", slowly)
-    with crowd(address, 50, b"GET /metrics HTTP/1.1\r\n\r\n") as made:
+    with crowd(address, 50, b"GET /metrics HTTP/1.1\r\n\r\n") as strangers:
         assert begun.acquire(timeout=20)
         go_on.set()
-        wait_for(lambda: len(made.answers) == 50, what="an answer for all")
+        wait_for(lambda: len(strangers.answers) == 50, what="an answer for all")
     collections = 1
     while begun.acquire(blocking=False):
         collections += 1

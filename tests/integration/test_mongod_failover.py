@@ -55,8 +55,8 @@ class Crowd:
 
     def failures(self) -> list[BaseException]:
         """What ended any of them so far."""
-        ended = [one for one in (*self.people, *self.executors) if one.done()]
-        return [failure for one in ended if (failure := one.exception()) is not None]
+        ended = [future for future in (*self.people, *self.executors) if future.done()]
+        return [failure for entry in ended if (failure := entry.exception()) is not None]
 
     def person(self, rpc: RpcClient) -> None:
         while not self.closing.is_set():
@@ -83,27 +83,27 @@ class Crowd:
         """The executor's loop: results are sent until they are settled, whatever becomes of the answers."""
         ready: dict[str, m.Completed] = {}
         while not self.over.wait(PAUSE):
-            done = list(ready.values())
+            completed = list(ready.values())
             try:
-                reply = executor.report(*done, vacant=max(0, executor.slots - len(ready)))
+                reply = executor.report(*completed, vacant=max(0, executor.slots - len(ready)))
             except (*AGAIN, StaleError):
                 continue
             for ref in (*reply.settled, *reply.drop):
                 ready.pop(ref.claim, None)
-            for one in executor.work.values():
-                verdict = m.Verdict[(one.submission.source or "").split()[1]]
+            for assignment in executor.work.values():
+                verdict = m.Verdict[(assignment.submission.source or "").split()[1]]
                 status = m.Status.SUCCESS if verdict is m.Verdict.AC else m.Status.RUN_FAILED
-                ready[one.claim] = accepted(one, status=status, verdict=verdict)
+                ready[assignment.claim] = accepted(assignment, status=status, verdict=verdict)
 
-    def flows(self, more: int = 10, timeout: float = 180.0) -> None:
+    def flows(self, count: int = 10, timeout: float = 180.0) -> None:
         """Wait for verdicts of submissions that are handed in from now on."""
-        known = {task for _, task, _ in list(self.ledger.acknowledged)}
+        acknowledged = {task for _, task, _ in list(self.ledger.acknowledged)}
 
         def new() -> bool:
             assert not self.failures(), self.failures()
-            return len(set(self.ledger.seen) - known) >= more
+            return len(set(self.ledger.seen) - acknowledged) >= count
 
-        wait_for(new, timeout, f"{more} new verdicts")
+        wait_for(new, timeout, f"{count} new verdicts")
 
     def verify(self) -> None:
         self.closing.set()
@@ -125,22 +125,22 @@ class Crowd:
 
 @pytest.fixture
 def crowd(tmp_path: Path, etcd_endpoint: str, mongods: Cluster) -> Iterator[Crowd]:
-    world = World(tmp_path, etcd_endpoint, ",".join(one.address for one in mongods.daemons))
+    world = World(tmp_path, etcd_endpoint, ",".join(daemon.address for daemon in mongods.daemons))
     with contextlib.ExitStack() as stack:
         stack.callback(world.close)
         for name in ("j1", "j2"):
             world.judicator(name, task_expiry=30, executor_expiry=30)
-        made = Crowd(world)
-        stack.callback(made.pool.shutdown)
-        stack.callback(made.over.set)
-        made.flows()
-        yield made
+        crowd = Crowd(world)
+        stack.callback(crowd.pool.shutdown)
+        stack.callback(crowd.over.set)
+        crowd.flows()
+        yield crowd
 
 
 def primary(mongods: Cluster) -> Daemon:
-    found = wait_for(mongods.primary, what="a primary")
-    assert isinstance(found, Daemon)
-    return found
+    primary = wait_for(mongods.primary, what="a primary")
+    assert isinstance(primary, Daemon)
+    return primary
 
 
 def test_the_primary_is_killed(mongods: Cluster, crowd: Crowd) -> None:

@@ -18,8 +18,8 @@ from tests.support.servers import free_port, port_open, wait_for
 
 @pytest.fixture
 def cluster(tmp_path: Path, etcd_endpoint: str) -> Iterator[Cluster]:
-    with mongodb_cluster(tmp_path, etcd_endpoint) as made:
-        yield made
+    with mongodb_cluster(tmp_path, etcd_endpoint) as cluster:
+        yield cluster
 
 
 def test_three_members_from_a_race_through_restart_and_loss(cluster: Cluster) -> None:
@@ -36,10 +36,10 @@ def test_three_members_from_a_race_through_restart_and_loss(cluster: Cluster) ->
     assert (settings["electionTimeoutMillis"], settings["heartbeatIntervalMillis"]) == (2000, 500)
 
     def concerns() -> bool:
-        found = primary.ask("getDefaultRWConcern") or {}
+        defaults = primary.ask("getDefaultRWConcern") or {}
         return (
-            found["defaultWriteConcern"] == {"w": "majority", "j": True, "wtimeout": 0}
-            and found["defaultReadConcern"]["level"] == "majority"
+            defaults["defaultWriteConcern"] == {"w": "majority", "j": True, "wtimeout": 0}
+            and defaults["defaultReadConcern"]["level"] == "majority"
         )
 
     wait_for(concerns, what="the default concerns")
@@ -129,7 +129,7 @@ def test_grow_and_leave(cluster: Cluster) -> None:
     # The primary leaves too: it hands over first.
     primary = cluster.primary()
     assert primary is not None
-    other = fourth if primary is first else first
+    follower = fourth if primary is first else first
     with cluster.client([first, fourth]) as client:
         client.judge.kept.insert_one({"_id": 1})
         primary.stop()
@@ -138,7 +138,7 @@ def test_grow_and_leave(cluster: Cluster) -> None:
         wait_for(lambda: cluster.primary() is not None, what="a primary")
         assert primary.stop() == 0
         assert cluster.registration(primary.name) is None
-        wait_for(lambda: set(cluster.members()) == {other.address}, what="the last one alone")
+        wait_for(lambda: set(cluster.members()) == {follower.address}, what="the last one alone")
         assert client.judge.kept.count_documents({}) == 1
     # A member that has left can come back with the data it has, as a new member.
     primary.start()
@@ -170,16 +170,16 @@ def test_seed_that_was_interrupted_goes_on(cluster: Cluster, step: str) -> None:
     seed = cluster.daemon("m0").start(failpoint=f"mongodb.{step}")
     assert seed.ended() == -9
     wait_for(lambda: not port_open(seed.port), what="its mongod is gone")
-    other = cluster.daemon("m1").start()
+    second = cluster.daemon("m1").start()
     if step != "recorded":
-        other.said("waits until 'm0' has made the replica set")
+        second.said("waits until 'm0' has made the replica set")
     seed.start()
     cluster.wait_votes([1, 0])
-    wait_for(lambda: (other.ask("hello") or {}).get("secondary"), what="the other one is in sync")
+    wait_for(lambda: (second.ask("hello") or {}).get("secondary"), what="the other one is in sync")
     rsid = cluster.etcd.get("mongodb/rsid")
     assert rsid is not None
-    assert {str(daemon.config()["settings"]["replicaSetId"]) for daemon in (seed, other)} == {rsid.value}
-    assert "initiates replica set" not in other.log
+    assert {str(daemon.config()["settings"]["replicaSetId"]) for daemon in (seed, second)} == {rsid.value}
+    assert "initiates replica set" not in second.log
 
 
 def test_lost_disk_of_the_only_member_is_refused(cluster: Cluster) -> None:

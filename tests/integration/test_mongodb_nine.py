@@ -15,9 +15,9 @@ def test_nine_members(tmp_path: Path, etcd_endpoint: str) -> None:
         cluster.wait_votes([1] * 7 + [0] * 2, 120)
         assert all(member["priority"] == member["votes"] for member in cluster.members().values())
 
-        gone = next(d for d in daemons if d is not cluster.primary() and cluster.members()[d.address]["votes"])
-        assert cluster.etcd.delete(f"mongodb/member/{gone.name}")
-        wait_for(lambda: gone.address not in cluster.members(), what="the deregistered voter is removed")
+        voter = next(d for d in daemons if d is not cluster.primary() and cluster.members()[d.address]["votes"])
+        assert cluster.etcd.delete(f"mongodb/member/{voter.name}")
+        wait_for(lambda: voter.address not in cluster.members(), what="the deregistered voter is removed")
         cluster.wait_votes([1] * 7 + [0])
 
         # Every version of the configuration differed in one vote at most: the primary's daemon counted its steps.

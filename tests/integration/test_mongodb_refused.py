@@ -15,8 +15,8 @@ from tests.support.servers import port_open, wait_for
 
 @pytest.fixture
 def cluster(tmp_path: Path, etcd_endpoint: str) -> Iterator[Cluster]:
-    with mongodb_cluster(tmp_path, etcd_endpoint) as made:
-        yield made
+    with mongodb_cluster(tmp_path, etcd_endpoint) as cluster:
+        yield cluster
 
 
 def refused(daemon: Daemon, sentence: str) -> None:
@@ -61,10 +61,10 @@ def test_directory_of_something_else(cluster: Cluster) -> None:
 
 
 def test_directory_of_another_cluster(cluster: Cluster, tmp_path: Path, etcd_endpoint: str) -> None:
-    ours = cluster.daemon("m0").start()
-    ours.said("primary:")
-    with mongodb_cluster(tmp_path / "theirs", etcd_endpoint) as other:
-        theirs = other.daemon("m0").start()
+    member = cluster.daemon("m0").start()
+    member.said("primary:")
+    with mongodb_cluster(tmp_path / "theirs", etcd_endpoint) as stranger_cluster:
+        theirs = stranger_cluster.daemon("m0").start()
         theirs.said("primary:")
         assert theirs.stop() == 0
         # Known by its marker: mongod is not even started.
@@ -76,7 +76,7 @@ def test_directory_of_another_cluster(cluster: Cluster, tmp_path: Path, etcd_end
         (theirs.data / "judge-member.json").unlink()
         refused(theirs.start(), f"data_dir {theirs.data} belongs to replica set")
         assert theirs.log.count("mongodb started") == starts + 1
-        assert set(cluster.members()) == {ours.address}
+        assert set(cluster.members()) == {member.address}
         assert [entry.key for entry in cluster.etcd.list("mongodb/member/")] == ["mongodb/member/m0"]
         # An etcd that knows of no replica set does not adopt it either.
         third = {**cluster.etcd_config, "prefix": "/nothing-here/"}
@@ -103,14 +103,14 @@ def test_directory_in_use(cluster: Cluster) -> None:
 def test_address_that_moved_or_is_taken(cluster: Cluster) -> None:
     daemon = cluster.daemon("m0").start()
     daemon.said("primary:")
-    taken = cluster.daemon("m1", address=daemon.address, listen=["127.0.0.2"])
-    taken.start()
-    assert taken.ended() == 3
-    assert "nobody else holds replica set" in taken.log
+    duplicate = cluster.daemon("m1", address=daemon.address, listen=["127.0.0.2"])
+    duplicate.start()
+    assert duplicate.ended() == 3
+    assert "nobody else holds replica set" in duplicate.log
     assert daemon.stop() == 0
-    other = cluster.daemon("m2")
-    shutil.copytree(daemon.data, other.data)
-    refused(other.start(), f"is the only member's, at {daemon.address}; set 'address' back from {other.address}")
+    second = cluster.daemon("m2")
+    shutil.copytree(daemon.data, second.data)
+    refused(second.start(), f"is the only member's, at {daemon.address}; set 'address' back from {second.address}")
     refused(daemon.start(name="m9"), f"address {daemon.address} is registered by 'm0'")
 
 

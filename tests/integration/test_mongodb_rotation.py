@@ -66,7 +66,7 @@ def healthy(cluster: Cluster) -> bool:
             members = client.admin.command("replSetGetStatus")["members"]
         except PyMongoError:
             return False
-    return sum(one["stateStr"] in {"PRIMARY", "SECONDARY"} for one in members) == 3
+    return sum(member["stateStr"] in {"PRIMARY", "SECONDARY"} for member in members) == 3
 
 
 def restart(daemon: Daemon) -> None:
@@ -82,7 +82,7 @@ class Writer:
 
     def __init__(self, config: MongodbClient) -> None:
         self.config = config
-        self.written = 0
+        self.writes = 0
         self.over = threading.Event()
         self.thread = threading.Thread(target=self._run, daemon=True)
 
@@ -90,10 +90,10 @@ class Writer:
         with store.connect(self.config, asynchronous=False) as client:
             while not self.over.wait(0.02):
                 try:
-                    client.judge.rotation.update_one({"_id": self.written}, {"$set": {"seen": True}}, upsert=True)
+                    client.judge.rotation.update_one({"_id": self.writes}, {"$set": {"seen": True}}, upsert=True)
                 except PyMongoError:
                     continue
-                self.written += 1
+                self.writes += 1
 
     def __enter__(self) -> Writer:
         self.thread.start()
@@ -104,8 +104,8 @@ class Writer:
         self.thread.join()
 
     def goes_on(self) -> None:
-        known = self.written
-        wait_for(lambda: self.written > known + 5, what="more writes")
+        writes_before = self.writes
+        wait_for(lambda: self.writes > writes_before + 5, what="more writes")
 
 
 def test_a_key_file_takes_the_place_of_another_one_member_by_member(secure: tuple[Cluster, Path]) -> None:
@@ -125,7 +125,7 @@ def test_a_key_file_takes_the_place_of_another_one_member_by_member(secure: tupl
         with replica.of_the_primary(refused) as client, pytest.raises(PyMongoError, match="Authentication failed"):
             client.admin.command("replSetGetStatus")
     with store.connect(client_config(cluster, home, OLD), asynchronous=False) as client:
-        assert client.judge.rotation.count_documents({}) >= writer.written > 0
+        assert client.judge.rotation.count_documents({}) >= writer.writes > 0
 
 
 def test_a_password_takes_the_place_of_another_one_without_a_restart_of_mongod(secure: tuple[Cluster, Path]) -> None:
@@ -179,8 +179,8 @@ def test_features_are_raised_once_all_members_have_the_version(secure: tuple[Clu
         assert now.wanted == now.now and not now.may_be_raised and now.sentence == ""
         before = f"{features.number(now.now)[0] - 1}.0"
         features.raise_to(client, before)
-        found = features.observe(client, config)
-        assert (found.now, found.wanted) == (before, now.now) and found.may_be_raised
-        assert "judge_upgrade_features=true" in found.sentence
-        features.raise_to(client, found.wanted)
+        observed = features.observe(client, config)
+        assert (observed.now, observed.wanted) == (before, now.now) and observed.may_be_raised
+        assert "judge_upgrade_features=true" in observed.sentence
+        features.raise_to(client, observed.wanted)
         assert features.observe(client, config).sentence == ""

@@ -75,9 +75,9 @@ def test_connection_of_the_judicator(secure: tuple[Cluster, list[Daemon], Mongod
 
     wrong = config.password_file
     assert wrong is not None
-    other = wrong.with_name("wrong")
-    other.write_text("wrong")
-    with store.connect(config.model_copy(update={"password_file": other}), asynchronous=False) as client:
+    wrong_file = wrong.with_name("wrong")
+    wrong_file.write_text("wrong")
+    with store.connect(config.model_copy(update={"password_file": wrong_file}), asynchronous=False) as client:
         with pytest.raises(PyMongoError) as caught:
             client.judge.x.find_one()
         assert "refuses this user" in str(store.translate(caught.value))
@@ -87,8 +87,8 @@ async def test_asynchronous_connection(secure: tuple[Cluster, list[Daemon], Mong
     _, _, config = secure
     async with store.connect(config, asynchronous=True) as client:
         await client.judge.y.insert_one({"_id": 1})
-        found = await client.judge.y.find_one({"_id": 1})
-        assert found == {"_id": 1}
+        document = await client.judge.y.find_one({"_id": 1})
+        assert document == {"_id": 1}
 
 
 def test_nobody_gets_in_without_certificate_or_password(secure: tuple[Cluster, list[Daemon], MongodbClient]) -> None:
@@ -188,8 +188,8 @@ def test_errors_while_the_set_cannot_confirm(secure: tuple[Cluster, list[Daemon]
         client.judge.z.insert_one({"_id": 0})
         host, port = client.primary or ("", 0)
         primary = next(daemon for daemon in daemons if daemon.address == f"{host}:{port}")
-        others = [daemon.mongod for daemon in daemons if daemon is not primary]
-        with frozen(*others):
+        secondaries = [daemon.mongod for daemon in daemons if daemon is not primary]
+        with frozen(*secondaries):
             with pytest.raises(PyMongoError) as caught:
                 client.judge.z.insert_one({"_id": 1})
             assert type(store.translate(caught.value)) is OutcomeUnknownError
@@ -214,7 +214,9 @@ def test_a_primary_without_its_password_file_goes_on_serving(tmp_path: Path, etc
 
     def logs_in(word: str) -> bool:
         (tmp_path / "typed").write_text(word)
-        config = MongodbClient(seeds=[one.address], username="judicator", password_file=tmp_path / "typed", timeout=3.0)
+        config = MongodbClient(
+            seeds=[node.address], username="judicator", password_file=tmp_path / "typed", timeout=3.0
+        )
         with store.connect(config, asynchronous=False) as client:
             try:
                 client.judge.x.find_one()
@@ -223,18 +225,18 @@ def test_a_primary_without_its_password_file_goes_on_serving(tmp_path: Path, etc
         return True
 
     with mongodb_cluster(tmp_path, etcd_endpoint) as cluster:
-        (one,) = cluster.start(1, username="judicator", password_file=str(password), key_file=str(key))
-        one.said("made the user")
-        assert one.stop() == 0
+        (node,) = cluster.start(1, username="judicator", password_file=str(password), key_file=str(key))
+        node.said("made the user")
+        assert node.stop() == 0
         if fault == "missing":
             password.unlink()
         else:
             password.write_bytes(b"\n" if fault == "empty" else b"\xff\xfe")
-        one.start()
-        one.said("this pass failed: password_file")
+        node.start()
+        node.said("this pass failed: password_file")
         wait_for(lambda: logs_in("first"), what="a log-in with the password that was set before")
-        assert one.process is not None
-        assert one.process.poll() is None
+        assert node.process is not None
+        assert node.process.poll() is None
         password.write_text("second\n")
         wait_for(lambda: logs_in("second"), what="the new password")
 

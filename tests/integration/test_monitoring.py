@@ -25,9 +25,9 @@ SERVICES = {"boot", "etcd", "mongodb", "judicator", "executor", "gateway"}
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("authority") / "pki"
-    pki.make_ca(made)
-    return made
+    directory = tmp_path_factory.mktemp("authority") / "pki"
+    pki.make_ca(directory)
+    return directory
 
 
 def test_only_the_role_that_monitors_may_read_them(authority: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -39,17 +39,17 @@ def test_only_the_role_that_monitors_may_read_them(authority: Path, caplog: pyte
         with httpx.Client(verify=pki.client_context(tls), trust_env=False, timeout=10) as client:
             return client.get(f"https://127.0.0.1:{port}/metrics")
 
-    told = ask(pki.issue(authority, "m1", metrics.ROLE, ["127.0.0.1"]))
-    assert told.status_code == 200 and "python_info" in told.text
+    text = ask(pki.issue(authority, "m1", metrics.ROLE, ["127.0.0.1"]))
+    assert text.status_code == 200 and "python_info" in text.text
     for role in ("executor", "gateway", "judicator"):
-        other = ask(pki.issue(authority, f"a-{role}", role, ["127.0.0.1"]))
-        assert (other.status_code, other.text) == (403, "metrics are for certificates of role monitor\n")
+        refusal = ask(pki.issue(authority, f"a-{role}", role, ["127.0.0.1"]))
+        assert (refusal.status_code, refusal.text) == (403, "metrics are for certificates of role monitor\n")
     plain = ssl.create_default_context(cafile=str(server.ca))
     with pytest.raises(httpx.HTTPError), httpx.Client(verify=plain, trust_env=False) as stranger:
         stranger.get(f"https://127.0.0.1:{port}/metrics")
     with pytest.raises(httpx.HTTPError):
         httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False)
-    assert [one for one in caplog.records if one.levelno >= logging.WARNING] == [], "each scrape would say so"
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == [], "each scrape would say so"
 
 
 def test_an_authority_that_was_replaced_is_trusted_no_more(authority: Path, tmp_path: Path, monkeypatch) -> None:
@@ -62,9 +62,9 @@ def test_an_authority_that_was_replaced_is_trusted_no_more(authority: Path, tmp_
     pki.make_ca(new)
 
     def place(directory: Path) -> None:
-        made = pki.issue(directory, "b1", "boot", ["127.0.0.1"])
-        for what in ("key", "cert", "ca"):
-            getattr(served, what).write_bytes(getattr(made, what).read_bytes())
+        issued = pki.issue(directory, "b1", "boot", ["127.0.0.1"])
+        for part in ("key", "cert", "ca"):
+            getattr(served, part).write_bytes(getattr(issued, part).read_bytes())
 
     def status(directory: Path) -> int:
         tls = pki.issue(directory, "m2", metrics.ROLE, ["127.0.0.1"])
@@ -90,16 +90,16 @@ def test_an_authority_that_was_replaced_is_trusted_no_more(authority: Path, tmp_
 
 
 def test_a_certificate_that_cannot_be_read_is_refused_in_one_sentence(tmp_path: Path) -> None:
-    gone = Tls(ca=tmp_path / "ca", cert=tmp_path / "cert", key=tmp_path / "key")
+    missing = Tls(ca=tmp_path / "ca", cert=tmp_path / "cert", key=tmp_path / "key")
     with pytest.raises(RefusedError, match=r"metrics_tls cannot be used: .*No such file"):
-        metrics.serve(f"127.0.0.1:{free_port()}", gone)
+        metrics.serve(f"127.0.0.1:{free_port()}", missing)
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     first = free_port()
-    with running(tmp_path_factory.mktemp("monitored") / "cluster", "--slots", "1", "--metrics", str(first)) as found:
-        yield found
+    with running(tmp_path_factory.mktemp("monitored") / "cluster", "--slots", "1", "--metrics", str(first)) as cluster:
+        yield cluster
 
 
 @contextlib.contextmanager
@@ -125,23 +125,23 @@ def test_prometheus_reads_every_daemon(cluster: Cluster, tmp_path: Path) -> None
             # While it starts it takes no connection, then it answers 503 without JSON.
             with contextlib.suppress(httpx.TransportError, KeyError, ValueError):
                 answer = httpx.get(f"{address}/api/v1/query", params={"query": "up"}, trust_env=False).json()
-                return {one["metric"]["service"]: one["value"][1] for one in answer["data"]["result"]}
+                return {series_["metric"]["service"]: series_["value"][1] for series_ in answer["data"]["result"]}
             return {}
 
         wait_for(lambda: up() == dict.fromkeys(SERVICES, "1"), what="every daemon that is read")
 
-        def found(query: str) -> list[dict[str, str]]:
+        def labels(query: str) -> list[dict[str, str]]:
             answer = httpx.get(f"{address}/api/v1/query", params={"query": query}, trust_env=False).json()
-            return [one["metric"] for one in answer["data"]["result"]]
+            return [series_["metric"] for series_ in answer["data"]["result"]]
 
         def leaders() -> list[str]:
-            return [one["service"] for one in found("judge_leading == 1")]
+            return [labels_["service"] for labels_ in labels("judge_leading == 1")]
 
         wait_for(lambda: leaders() == ["judicator"], what="the leader's own word")
-        started = {one["unit"] for one in found("judge_boot_starts_total == 1")}
+        started = {labels_["unit"] for labels_ in labels("judge_boot_starts_total == 1")}
         assert started == SERVICES - {"boot"}, "each of them by boot, once"
         ends = 'judge_certificate_expiry_timestamp_seconds{service="boot"}'
-        assert {one["file"] for one in found(ends)} == {"ca.crt", "boot-boot.crt"}
+        assert {labels_["file"] for labels_ in labels(ends)} == {"ca.crt", "boot-boot.crt"}
         # Counters of alerts are there before the first one: a series that begins with it has no increase.
         for series in (
             'judge_tasks_completed_total{verdict="JE"}',
@@ -149,4 +149,4 @@ def test_prometheus_reads_every_daemon(cluster: Cluster, tmp_path: Path) -> None
             'judge_webhook_calls_total{outcome="failed"}',
             'judge_callbacks_total{outcome="given up"}',
         ):
-            assert [one["service"] for one in found(f"{series} == 0")] == ["judicator"], series
+            assert [labels_["service"] for labels_ in labels(f"{series} == 0")] == ["judicator"], series

@@ -69,8 +69,8 @@ int main(int argc, char **argv) {
 def boxes() -> Iterator[SandboxPool]:
     need_sandbox()
     paths = extra_paths(TABLE.values())
-    with contextlib.closing(SandboxPool(f"test-near-{os.getpid()}", paths=paths)) as made:
-        yield made
+    with contextlib.closing(SandboxPool(f"test-near-{os.getpid()}", paths=paths)) as boxes:
+        yield boxes
 
 
 class Scripted:
@@ -90,8 +90,8 @@ class Scripted:
         self._ran.append(self._words.pop(0))
         return dataclasses.replace(command, argv=[*command.argv, *self._ran[-1]])
 
-    def run(self, command: Command, *more: Any) -> Any:
-        return self._box.run(self._with(command), *more)
+    def run(self, command: Command, *options: Any) -> Any:
+        return self._box.run(self._with(command), *options)
 
     def start(self, command: Command) -> Any:
         return self._box.start(self._with(command))
@@ -111,14 +111,14 @@ def judged(boxes: SandboxPool, work: Path) -> Callable[..., tuple[list[TestResul
             outputs=work,
             run_lock=RunLock(work / "run_lock", patience=0.1),
         )
-        done = pipeline.execute(job).completed
+        judged = pipeline.execute(job).completed
         pipeline.run_lock.close()
-        assert done is not None
-        assert not done.retry, done.result.reason
+        assert judged is not None
+        assert not judged.retry, judged.result.reason
         if check:
-            assert done.verdict == (done.result.tests[-1].verdict if done.result.tests else done.verdict)
-        assert done.result.cpu == max(test.cpu for test in done.result.tests)
-        return done.result.tests, len(ran)
+            assert judged.verdict == (judged.result.tests[-1].verdict if judged.result.tests else judged.verdict)
+        assert judged.result.cpu == max(test.cpu for test in judged.result.tests)
+        return judged.result.tests, len(ran)
 
     return judge
 
@@ -131,7 +131,7 @@ PATIENT: dict[str, float] = {"wall": 60.0, "output": 100_000}
 def package(
     work: Path,
     validator: str | None = None,
-    more: str = "",
+    tail: str = "",
     extra: str = "",
     *,
     count: int = 1,
@@ -141,14 +141,14 @@ def package(
     **limits: float,
 ) -> Job:
     """A submission to a problem whose program prints what it reads."""
-    files = {"problem.yaml": YAML % (limits.get("cpu", LIMIT), more, extra)}
+    files = {"problem.yaml": YAML % (limits.get("cpu", LIMIT), tail, extra)}
     for number in range(count):
         files |= {f"data/secret/{number:04d}.in": "same\n", f"data/secret/{number:04d}.ans": "same\n"}
     if validator is not None:
         files["output_validator/check.py"] = validator
     data = packages.load(packages.write(work / "package", files), work / "blobs")
-    found = data.manifest.limits.model_copy(update={**PATIENT, **limits})
-    data = data.model_copy(update={"manifest": data.manifest.model_copy(update={"limits": found})})
+    limits_ = data.manifest.limits.model_copy(update={**PATIENT, **limits})
+    data = data.model_copy(update={"manifest": data.manifest.model_copy(update={"limits": limits_})})
     job = packages.job(data, "c", source, mode)
     if allowance is not None:
         job.assignment.allowance = allowance
@@ -201,9 +201,9 @@ def test_it_decides_whatever_it_says(judged, work, second, verdict, words):
     assert words in test.reason
 
 
-@pytest.mark.parametrize("how", ["exit", "flood"])
-def test_however_the_first_one_ended(judged, work, how):
-    (test,), runs = undisturbed(lambda: judged(package(work), [NEAR, how], [WELL]))
+@pytest.mark.parametrize("way", ["exit", "flood"])
+def test_however_the_first_one_ended(judged, work, way):
+    (test,), runs = undisturbed(lambda: judged(package(work), [NEAR, way], [WELL]))
     assert (runs, test.verdict) == (2, Verdict.AC)
 
 
@@ -326,7 +326,7 @@ def test_an_interaction_is_repeated_and_the_validators_time_is_its_own(judged, w
 def test_a_sandbox_ends_a_run_where_its_grace_ends():
     need_sandbox()
     limits = Limits(cpu=LIMIT, wall=60, output=1000)
-    with pool("grace") as made, made.take() as box:
+    with pool("grace") as grace_pool, grace_pool.take() as box:
         for grace, killed in ((0.0, {Killed.CPU}), (1.0, set())):
             with run_c(box, BURN, limits, FAR, grace=grace) as outcome:
                 assert outcome.killed == killed or outcome.cpu > LIMIT * (1 + grace), outcome
@@ -342,12 +342,12 @@ def test_a_sandbox_ends_a_run_where_its_grace_ends():
 @pytest.fixture
 def slots(work: Path) -> Iterator[Slots]:
     fields = {"index": 0, "core": max(os.sched_getaffinity(0)), "executor": f"near-{os.getpid()}", "outputs": work}
-    made = Slots([Settings.model_validate({**fields, "cgroup": "judge", "run_lock": work / "run_lock"})])
-    yield made
-    made.close()
+    slots = Slots([Settings.model_validate({**fields, "cgroup": "judge", "run_lock": work / "run_lock"})])
+    yield slots
+    slots.close()
 
 
-def heard(slots: Slots, kind: type, timeout: float = 60.0) -> Any:
+def next_event(slots: Slots, kind: type, timeout: float = 60.0) -> Any:
     """The next event of this kind."""
     slot = slots.slots[0]
     deadline = clock.Deadline(timeout)
@@ -359,14 +359,14 @@ def heard(slots: Slots, kind: type, timeout: float = 60.0) -> Any:
                 return event
 
 
-def held_up(other: RunLock) -> bool:
+def held_up(waits_for: RunLock) -> bool:
     """Whether somebody wants to be alone, or is."""
 
     def no(_: float) -> None:
         raise InterruptedError
 
     try:
-        with other.shared(no):
+        with waits_for.shared(no):
             return False
     except InterruptedError:
         return True
@@ -374,7 +374,7 @@ def held_up(other: RunLock) -> bool:
 
 def test_the_repetition_waits_for_other_slots_and_they_for_it(slots, work):
     assert slots.start_due(clock.monotonic())
-    heard(slots, Ready)
+    next_event(slots, Ready)
     slot = slots.slots[0]
     running, starting = RunLock(work / "run_lock"), RunLock(work / "run_lock")
     wait = contextlib.ExitStack()
@@ -387,14 +387,14 @@ def test_the_repetition_waits_for_other_slots_and_they_for_it(slots, work):
             if slot.status.claim is not None and not _over(slot):
                 break
             wait.close()
-            heard(slots, Finished)
+            next_event(slots, Finished)
         silent = slot.status.deadline
         for _ in range(2):
-            assert heard(slots, Progress).claim == "c1", "a slot that waits says that it lives"
+            assert next_event(slots, Progress).claim == "c1", "a slot that waits says that it lives"
         assert slot.status.deadline > silent
         assert held_up(starting), "no run starts meanwhile"
         wait.close()
-        finished = heard(slots, Finished)
+        finished = next_event(slots, Finished)
     (test,) = finished.completed.result.tests
     assert test.repeated is not None
     assert test.repeated.exclusive
@@ -417,12 +417,12 @@ def _self_timed(work: Path) -> Job:
 
 def test_a_slot_that_waits_can_be_cancelled(slots, work):
     assert slots.start_due(clock.monotonic())
-    heard(slots, Ready)
+    next_event(slots, Ready)
     slot = slots.slots[0]
-    with contextlib.closing(RunLock(work / "run_lock")) as other:
-        with other.exclusive(lambda _: None):
+    with contextlib.closing(RunLock(work / "run_lock")) as other_lock:
+        with other_lock.exclusive(lambda _: None):
             slot.give(_self_timed(work), clock.monotonic())
             assert slot.status.silence > 0
             slot.cancel("c1", clock.monotonic())
-            assert heard(slots, Finished).completed is None
-        assert not held_up(other)
+            assert next_event(slots, Finished).completed is None
+        assert not held_up(other_lock)

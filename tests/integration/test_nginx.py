@@ -111,7 +111,7 @@ def flood(attack: Callable[[], object], threads: int = 4) -> int:
         return count
 
     with concurrent.futures.ThreadPoolExecutor(threads) as pool:
-        return sum(done.result() for done in [pool.submit(run) for _ in range(threads)])
+        return sum(call.result() for call in [pool.submit(run) for _ in range(threads)])
 
 
 def send(server: Nginx, data: bytes) -> None:
@@ -148,20 +148,20 @@ FLOODS: dict[str, Callable[[Nginx, httpx.Client], object]] = {
 def test_no_flood_of_requests_fills_a_log(start: Start, kind: str) -> None:
     server = start(judge_gateway_logins_each={"rate": 1, "burst": 1}, judge_gateway_connections_each=1)
     with client(server) as browser:
-        sent = flood(functools.partial(FLOODS[kind], server, browser))
-    assert sent > 100
+        requests = flood(functools.partial(FLOODS[kind], server, browser))
+    assert requests > 100
     assert (server.journal.size < BOUND, server.files) == (True, 0), server.journal.lines[-3:]
 
 
-@pytest.mark.parametrize("how", ["down", "reset"])
-def test_no_flood_fills_a_log_while_the_gateway_behind_fails(start: Start, how: str) -> None:
+@pytest.mark.parametrize("way", ["down", "reset"])
+def test_no_flood_fills_a_log_while_the_gateway_behind_fails(start: Start, way: str) -> None:
     def hang_up(connection: socket.socket) -> None:
         connection.recv(10)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         connection.close()
 
     acceptor = Acceptor(hang_up)
-    if how == "down":
+    if way == "down":
         acceptor.close()
     server = start(acceptor.port)
     with client(server) as browser:
@@ -203,10 +203,10 @@ def log_in(server: Nginx, name: str, **headers: str) -> int:
     """The status of a browser's log-in: it loads the page, then hands in the form."""
     with client(server, **headers) as browser:
         page = browser.get("/login")
-        found = re.search(r'name="csrf" value="([^"]+)"', page.text)
-        if found is None:
+        field = re.search(r'name="csrf" value="([^"]+)"', page.text)
+        if field is None:
             return page.status_code
-        return browser.post("/login", data={"csrf": found[1], "user": name, "password": PASSWORD}).status_code
+        return browser.post("/login", data={"csrf": field[1], "user": name, "password": PASSWORD}).status_code
 
 
 @pytest.mark.parametrize(("people", "spread"), [(120, 0.0), (60, 12.0)])
@@ -218,12 +218,12 @@ def test_a_class_behind_one_address_logs_in_within_half_a_minute(
     server = start(judge.port)
     began = time.monotonic()
 
-    def one(number: int) -> int:
+    def client_requests(number: int) -> int:
         time.sleep(max(0.0, began + number * spread / people - time.monotonic()))
         return log_in(server, f"p{number}")
 
     with concurrent.futures.ThreadPoolExecutor(people) as pool:
-        codes = collections.Counter(pool.map(one, range(people)))
+        codes = collections.Counter(pool.map(client_requests, range(people)))
     assert codes == {303: people}
     assert time.monotonic() - began < 30 + spread
 
@@ -244,14 +244,14 @@ def test_log_ins_of_an_address_are_as_many_as_the_variable_says(start: Start) ->
 # --- who is believed about addresses -----------------------------------------------------------------------------
 
 
-def address(server: Nginx, said: str) -> str:
+def address(server: Nginx, header: str) -> str:
     """The address that the gateway gets for a client whose request has this X-Forwarded-For."""
-    headers = {"X-Forwarded-For": said, "X-Forwarded-Proto": "http"}
-    with client(server, **headers) as one:
-        seen = one.get("/").json()
-    assert seen["X-Forwarded-Proto"] == "https"
-    found: str = seen["X-Forwarded-For"]
-    return found
+    headers = {"X-Forwarded-For": header, "X-Forwarded-Proto": "http"}
+    with client(server, **headers) as http:
+        headers_seen = http.get("/").json()
+    assert headers_seen["X-Forwarded-Proto"] == "https"
+    address_: str = headers_seen["X-Forwarded-For"]
+    return address_
 
 
 @pytest.mark.parametrize("proxies", [[], ["192.0.2.0/24"]])
@@ -262,7 +262,7 @@ def test_only_proxies_say_for_whom_they_speak(start: Start, proxies: list[str]) 
 
 
 @pytest.mark.parametrize(
-    ("said", "client_address"),
+    ("header", "client_address"),
     [
         ("198.51.100.7", "198.51.100.7"),
         ("2001:db8::7", "2001:db8::7"),
@@ -273,9 +273,9 @@ def test_only_proxies_say_for_whom_they_speak(start: Start, proxies: list[str]) 
         ("no address", "127.0.0.1"),
     ],
 )
-def test_the_client_of_a_proxy_has_its_own_address(start: Start, said: str, client_address: str) -> None:
+def test_the_client_of_a_proxy_has_its_own_address(start: Start, header: str, client_address: str) -> None:
     server = start(judge_gateway_proxies=[*LOOPBACK, "192.0.2.0/24"])
-    assert address(server, said) == client_address
+    assert address(server, header) == client_address
 
 
 def test_limits_behind_a_proxy_are_per_client(start: Start) -> None:
@@ -283,8 +283,8 @@ def test_limits_behind_a_proxy_are_per_client(start: Start) -> None:
     server = start(judge_gateway_proxies=LOOPBACK, judge_gateway_logins_each={"rate": 1, "burst": 3})
 
     def codes(*clients: str) -> list[int]:
-        with client(server) as one:
-            return [one.post("/login", headers={"X-Forwarded-For": each}).status_code for each in clients]
+        with client(server) as http:
+            return [http.post("/login", headers={"X-Forwarded-For": address_}).status_code for address_ in clients]
 
     assert codes(*(f"198.51.100.{number}" for number in range(30))) == [200] * 30
     assert 429 in codes(*["198.51.100.200"] * 30)
@@ -298,9 +298,9 @@ def test_failures_behind_a_proxy_count_for_the_client_that_made_them(start: Star
     """The gateway slows an address down after failures: that of the client, as the proxy says, and nobody else's."""
     judge.add(1)
     server = start(judge.port, judge_gateway_proxies=LOOPBACK)
-    with client(server, Authorization="Bearer guess") as one:
+    with client(server, Authorization="Bearer guess") as http:
         codes = [
-            one.get("/api/v1/whoami", headers={"X-Forwarded-For": f"10.0.0.{number}, 198.51.100.7"}).status_code
+            http.get("/api/v1/whoami", headers={"X-Forwarded-For": f"10.0.0.{number}, 198.51.100.7"}).status_code
             for number in range(60)
         ]
     assert 429 in codes
@@ -313,16 +313,16 @@ def test_failures_behind_a_proxy_count_for_the_client_that_made_them(start: Star
 
 def test_answers_over_https_say_once_that_browsers_come_by_nothing_else(start: Start, judge: Judge) -> None:
     """Those of the gateway behind, those of nginx itself, and none over HTTP."""
-    wanted = ["max-age=31536000"]
+    expected = ["max-age=31536000"]
     server = start(judge.port)
     with client(server) as browser:
         for path in ("/login", "/api/v1/health", "/none"):
-            assert browser.get(path).headers.get_list("Strict-Transport-Security") == wanted
+            assert browser.get(path).headers.get_list("Strict-Transport-Security") == expected
         with httpx.Client(base_url=server.plain_url, trust_env=False) as plain:
             assert "Strict-Transport-Security" not in plain.get("/login").headers
     with client(start(1)) as browser:
         answer = browser.get("/login")
-        assert answer.status_code == 502 and answer.headers.get_list("Strict-Transport-Security") == wanted
+        assert answer.status_code == 502 and answer.headers.get_list("Strict-Transport-Security") == expected
 
 
 def test_http_leads_to_https(start: Start) -> None:
@@ -335,8 +335,8 @@ def test_http_leads_to_https(start: Start) -> None:
         challenge = server.root / "var/www/.well-known/acme-challenge"
         challenge.mkdir(parents=True)
         (challenge / "token").write_text("token.thumbprint")
-        found = browser.get("/.well-known/acme-challenge/token")
-        assert (found.status_code, found.text) == (200, "token.thumbprint")
+        served = browser.get("/.well-known/acme-challenge/token")
+        assert (served.status_code, served.text) == (200, "token.thumbprint")
         assert browser.get("/.well-known/acme-challenge/other").status_code == 404
         assert browser.get("/.well-known/acme-challenge/..%2f..%2fsecret").status_code in {301, 400, 404}
 
@@ -406,8 +406,8 @@ def test_judgectl_trusts_the_authorities_of_the_system(
 ) -> None:
     """The name leads nowhere from here, so gateways are asked at their addresses, by that name."""
     server, directory = own
-    where = Context(f"https://{NAME}.invalid", "t", alternatives=(server.url,), name=NAME, source="mine")
-    with Api(where, timeout=3) as api, pytest.raises(UnavailableError, match="CERTIFICATE_VERIFY_FAILED"):
+    context = Context(f"https://{NAME}.invalid", "t", alternatives=(server.url,), name=NAME, source="mine")
+    with Api(context, timeout=3) as api, pytest.raises(UnavailableError, match="CERTIFICATE_VERIFY_FAILED"):
         api.request("GET", "/alive")
     (directory / "trusted").mkdir()
     hashed = subprocess.run(
@@ -416,7 +416,7 @@ def test_judgectl_trusts_the_authorities_of_the_system(
     ).stdout.strip()  # fmt: skip
     (directory / "trusted" / f"{hashed}.0").write_bytes((directory / "root.crt").read_bytes())
     monkeypatch.setenv(variable, str(directory / ("root.crt" if variable == "SSL_CERT_FILE" else "trusted")))
-    with Api(where, timeout=5) as api:
+    with Api(context, timeout=5) as api:
         assert api.request("GET", "/alive").status_code == 200
     nameless = Context(server.url, "t", source="mine")
     with Api(nameless, timeout=1) as api, pytest.raises(UnavailableError, match="IP address mismatch"):

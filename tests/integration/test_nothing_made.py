@@ -53,8 +53,8 @@ PROGRAMS = [[], ["-static"], ["-static-pie"], ["-no-pie"], ["-pie", "-fPIE"], ["
 
 @pytest.fixture(scope="module")
 def pool():
-    with language_pool("nothing-made") as made:
-        yield made
+    with language_pool("nothing-made") as pool:
+        yield pool
 
 
 @pytest.fixture
@@ -62,9 +62,9 @@ def judge(pool, work):
     pipeline = Pipeline(take=pool.take, tell=lambda _: None, table=TABLE, outputs=work)
 
     def run(**fields):
-        one = Job(assignment=Assignment(id="1" * 24, attempt=1, claim="c1", submission=Submission(**fields)))
-        done = pipeline.execute(one).completed
-        return done.verdict, done.result.reason
+        job_ = Job(assignment=Assignment(id="1" * 24, attempt=1, claim="c1", submission=Submission(**fields)))
+        judged = pipeline.execute(job_).completed
+        return judged.verdict, judged.result.reason
 
     return run
 
@@ -97,8 +97,8 @@ def test_a_main_that_a_class_inherits_is_one(judge):
         "Solution.java": "public class Solution extends Base { }",
         "Base.java": "class Base { public static void main(String[] words) { System.out.println(1); } }",
     }
-    made = [SourceFile.of(name, text.encode()) for name, text in files.items()]
-    assert judge(language="java", files=made, entry="Solution")[0] is Verdict.AC
+    sources = [SourceFile.of(name, text.encode()) for name, text in files.items()]
+    assert judge(language="java", files=sources, entry="Solution")[0] is Verdict.AC
 
 
 def test_a_validator_that_is_no_program_is_the_judges_error(pool, work):
@@ -111,9 +111,9 @@ def test_a_validator_that_is_no_program_is_the_judges_error(pool, work):
         "data/secret/1.ans": "1\n",
     }
     data = packages.load(packages.write(work / "package", files), work / "blobs")
-    done = pipeline.execute(packages.job(data, "python3", "print(1)")).completed
-    assert done.verdict is Verdict.JE
-    assert "the output validator does not compile: the compiler made no program" in done.result.reason
+    judged = pipeline.execute(packages.job(data, "python3", "print(1)")).completed
+    assert judged.verdict is Verdict.JE
+    assert "the output validator does not compile: the compiler made no program" in judged.result.reason
 
 
 @pytest.mark.parametrize(
@@ -139,9 +139,9 @@ def test_files_that_nobody_can_start(tmp_path, content, mode, words):
 
 
 @given(kind=st.sampled_from([1, 2, 3]), rest=st.binary(max_size=200), order=st.sampled_from([1, 2]))
-def test_no_file_is_an_error_of_the_judge(kind, rest, order):
+def test_no_file_is_an_error_of_the_judge(kind, tail, order):
     program = Program({}, ["cc"], ["/box/run"], {}, Limits(), products=("run",))
-    content = b"\x7fELF\x02" + bytes([order]) + bytes(10) + kind.to_bytes(2, "little" if order == 1 else "big") + rest
+    content = b"\x7fELF\x02" + bytes([order]) + bytes(10) + kind.to_bytes(2, "little" if order == 1 else "big") + tail
 
     def get(_):
         fd = in_memory("run")

@@ -47,7 +47,7 @@ print("z")
 @pytest.fixture(scope="module")
 def box():
     need_sandbox()
-    with pool("streams") as made, made.take() as sandbox:
+    with pool("streams") as streams_pool, streams_pool.take() as sandbox:
         yield sandbox
 
 

@@ -42,12 +42,12 @@ ROOT = By(actor="root", role="admin", origin="192.0.2.1")
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory, etcd_endpoint: str, mongod_address: str) -> Iterator[World]:
-    made = World(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address)
+    world = World(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address)
     allowances = Allowances(user=Allowance(slot_share=1.0, stored_bytes=None, per_minute=5))
     for name in ("j1", "j2"):
-        made.judicator(name, allowances=allowances, executor_expiry=3600.0, executor_forget=7200.0, task_expiry=3600.0)
-    yield made
-    made.close()
+        world.judicator(name, allowances=allowances, executor_expiry=3600.0, executor_forget=7200.0, task_expiry=3600.0)
+    yield world
+    world.close()
 
 
 @pytest.fixture
@@ -66,17 +66,17 @@ def digest(token: str) -> str:
 
 
 def login(people: RpcClient, name: str, password: str = PASSWORD, origin: str = "192.0.2.7") -> p.Person:
-    made: p.Person = call(people, "login", name=name, password=password, origin=origin)
-    return made
+    person: p.Person = call(people, "login", name=name, password=password, origin=origin)
+    return person
 
 
 # --- accounts ----------------------------------------------------------------------------------------------------
 
 
 def test_an_account_is_added_found_changed_and_deleted(people: RpcClient) -> None:
-    made = call(people, "user_add", name="ada", role="judge", groups=["cs101", "cs101"], quota=Quota(waiting=3))
-    assert (made.role, made.groups, made.password, made.quota.waiting) == ("judge", ["cs101"], False, 3)
-    assert call(people, "user", name="ada") == made
+    user = call(people, "user_add", name="ada", role="judge", groups=["cs101", "cs101"], quota=Quota(waiting=3))
+    assert (user.role, user.groups, user.password, user.quota.waiting) == ("judge", ["cs101"], False, 3)
+    assert call(people, "user", name="ada") == user
     changed = call(people, "user_change", name="ada", role="user", groups=["cs102"], quota=Quota(per_minute=0))
     assert (changed.role, changed.groups, changed.quota) == ("user", ["cs102"], Quota(per_minute=0))
     assert call(people, "user_change", name="ada") == changed, "nothing to change"
@@ -104,12 +104,12 @@ def test_accounts_are_listed_in_pages_and_by_what_they_are(people: RpcClient) ->
     call(people, "user_change", name="list3", disabled=True)
 
     def names(**query: Any) -> list[str]:
-        return [one.name for one in call(people, "users", group="listed", **query).users]
+        return [user.name for user in call(people, "users", group="listed", **query).users]
 
     first = call(people, "users", group="listed", limit=4)
-    rest = call(people, "users", group="listed", limit=4, after=first.next)
-    assert [one.name for one in (*first.users, *rest.users)] == [f"list{number}" for number in range(7)]
-    assert rest.next is None
+    remainder = call(people, "users", group="listed", limit=4, after=first.next)
+    assert [user.name for user in (*first.users, *remainder.users)] == [f"list{number}" for number in range(7)]
+    assert remainder.next is None
     assert names(role="judge") == ["list1", "list3", "list5"]
     assert names(role="judge", disabled=True) == ["list3"]
     assert names(prefix="list6") == ["list6"]
@@ -129,8 +129,8 @@ def test_a_purge_takes_the_account_with_all_that_is_of_it(world: World, people: 
     token(people, "gone", "gone's")
     people.call("session_begin", SessionBegin(id="8" * 64, user="gone", account=True), m.Empty)
     people.call("add", source(user="gone"), m.AddReply)
-    seen = call(people, "delete_preview", user="gone")
-    assert any("the account" in one for one in seen.goes) and not any("user delete" in one for one in seen.stays)
+    view = call(people, "delete_preview", user="gone")
+    assert any("the account" in text for text in view.goes) and not any("user delete" in text for text in view.stays)
     assert call(people, "purge", user="gone").left == 0
     for name in world.db.list_collection_names():
         if name != "audit":
@@ -173,8 +173,8 @@ def test_a_password_is_stored_as_a_digest_only_and_lets_in(world: World, people:
     call(people, "user_add", name="pia", password=PASSWORD, groups=["g"])
     stored = world.db.users.find_one({"_id": "pia"})["password"]
     assert stored.startswith("$argon2id$v=19$m=19456,t=2,p=1$") and PASSWORD not in stored
-    found = login(people, "PIA")
-    assert (found.user, found.role, found.groups, found.token) == ("pia", "user", ["g"], None)
+    person = login(people, "PIA")
+    assert (person.user, person.role, person.groups, person.token) == ("pia", "user", ["g"], None)
     assert call(people, "user", name="pia").password
     for name, password in (("pia", PASSWORD + "x"), ("pia", ""), ("nobody", PASSWORD)):
         with pytest.raises(UnauthorizedError, match=r"^this name and password do not belong together; check both$"):
@@ -198,15 +198,15 @@ def test_a_password_that_is_guessed_at_once_is_refused(people: RpcClient, passwo
 
 def test_a_person_changes_their_own_password_by_the_old_one_and_other_sessions_end(people: RpcClient) -> None:
     call(people, "user_add", name="own", password=PASSWORD)
-    here, there = "a" * 64, "b" * 64
-    for one in (here, there):
-        call(people, "session_begin", id=one, user="own", account=True)
+    device_a, device_b = "a" * 64, "b" * 64
+    for device in (device_a, device_b):
+        call(people, "session_begin", id=device, user="own", account=True)
     with pytest.raises(UnauthorizedError, match="old: is not the present password"):
-        call(people, "user_password", name="own", password="another phrase", old="wrong", own=True, keep=here)
-    change = {"name": "own", "password": "another phrase", "old": PASSWORD, "own": True, "keep": here}
+        call(people, "user_password", name="own", password="another phrase", old="wrong", own=True, keep=device_a)
+    change = {"name": "own", "password": "another phrase", "old": PASSWORD, "own": True, "keep": device_a}
     call(people, "user_password", **change)
     call(people, "user_password", **change)  # again, as the answer was lost
-    assert live(people, here, "own") and not live(people, there, "own")
+    assert live(people, device_a, "own") and not live(people, device_b, "own")
     login(people, "own", "another phrase")
     with pytest.raises(UnauthorizedError):
         login(people, "own")
@@ -242,9 +242,9 @@ def test_a_name_takes_as_long_whoever_has_it(people: RpcClient) -> None:
             with pytest.raises(UnauthorizedError):
                 login(people, name, "wrong password", origin=f"192.0.2.{turn}")
             took[name].append(clock.monotonic() - began)
-    least = {name: min(values) for name, values in took.items()}
-    assert min(least.values()) > 0.35 * max(least.values()), least
-    assert min(least.values()) > 0.008, "no digest was looked at"
+    fastest = {name: min(values) for name, values in took.items()}
+    assert min(fastest.values()) > 0.35 * max(fastest.values()), fastest
+    assert min(fastest.values()) > 0.008, "no digest was looked at"
 
 
 # --- the throttle ------------------------------------------------------------------------------------------------
@@ -262,11 +262,11 @@ def refused(people: RpcClient, name: str, origin: str, password: str = "wrong") 
 
 def test_guesses_are_throttled_by_user_and_address_at_all_judicators_together(world: World, people: RpcClient) -> None:
     call(people, "user_add", name="goal", password=PASSWORD)
-    each = [world.client(timeout=20.0, at=one) for one in world.judicators]
+    clients = [world.client(timeout=20.0, at=judicator) for judicator in world.judicators]
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        tries = list(pool.map(lambda n: refused(each[n % 2], "goal", "192.0.2.7"), range(3 * throttle.EACH)))
-    assert sum(one is None for one in tries) == throttle.EACH, "exact, however many come at once"
-    error = next(one for one in tries if one is not None)
+        tries = list(pool.map(lambda n: refused(clients[n % 2], "goal", "192.0.2.7"), range(3 * throttle.EACH)))
+    assert sum(error_ is None for error_ in tries) == throttle.EACH, "exact, however many come at once"
+    error = next(error_ for error_ in tries if error_ is not None)
     assert error.rate is not None and 0 < error.rate[2] <= throttle.WINDOW
     with pytest.raises(LimitError, match="too many wrong passwords"):
         login(people, "goal", origin="192.0.2.7")
@@ -288,20 +288,20 @@ def test_all_browsers_of_a_person_have_a_bound_together(people: RpcClient) -> No
 
     browsers = throttle.OF_USER // throttle.EACH + 2
     tries = [guess(f"browser {n % browsers}", f"guess {n}") for n in range(browsers * throttle.EACH)]
-    assert sum(one is None for one in tries) == throttle.OF_USER
+    assert sum(error_ is None for error_ in tries) == throttle.OF_USER
     assert login(people, "resold", origin="192.0.2.78").user == "resold", "others do not notice"
 
 
 def test_a_throttled_name_says_nothing_of_whether_it_exists(people: RpcClient) -> None:
     tries = [refused(people, "no-such-goal", "192.0.2.9") for _ in range(throttle.EACH + 1)]
-    assert [one is None for one in tries] == [True] * throttle.EACH + [False]
+    assert [error_ is None for error_ in tries] == [True] * throttle.EACH + [False]
 
 
 def test_one_address_cannot_try_many_names_nor_many_addresses_one_name(people: RpcClient) -> None:
     by_address = [refused(people, f"name{number}", "192.0.2.10") for number in range(throttle.OF_ADDRESS + 1)]
-    assert [one is None for one in by_address] == [True] * throttle.OF_ADDRESS + [False]
+    assert [error_ is None for error_ in by_address] == [True] * throttle.OF_ADDRESS + [False]
     by_name = [refused(people, "popular", f"198.51.100.{number}") for number in range(throttle.OF_USER + 1)]
-    assert [one is None for one in by_name] == [True] * throttle.OF_USER + [False]
+    assert [error_ is None for error_ in by_name] == [True] * throttle.OF_USER + [False]
 
 
 def test_who_knows_the_password_is_not_throttled_however_often(people: RpcClient) -> None:
@@ -318,7 +318,7 @@ def test_a_try_that_nobody_could_look_at_is_none(
         full.setattr("judge.judicator.people.passwords._WAITING", 0)
         with pytest.raises(UnavailableError):
             login(people, "crowded")
-    assert [one["n"] for one in world.db.rates.find()] == [0, 0, 0]
+    assert [rate["n"] for rate in world.db.rates.find()] == [0, 0, 0]
     assert login(people, "crowded").user == "crowded"
 
 
@@ -332,8 +332,8 @@ def test_addresses_of_one_network_count_together(people: RpcClient) -> None:
 
 def token(people: RpcClient, user: str, text: str, **fields: Any) -> p.TokenInfo:
     values = {"scopes": ["read"], **fields}
-    made: p.TokenInfo = call(people, "token_create", digest=digest(text), user=user, **values)
-    return made
+    info: p.TokenInfo = call(people, "token_create", digest=digest(text), user=user, **values)
+    return info
 
 
 def check(people: RpcClient, text: str) -> p.Person:
@@ -346,18 +346,18 @@ def check(people: RpcClient, text: str) -> p.Person:
 
 def test_a_token_is_of_its_user_until_it_is_revoked(world: World, people: RpcClient) -> None:
     call(people, "user_add", name="tess", role="judge")
-    made = token(people, "tess", "t-one", label="laptop", scopes=["read", "judge", "read"])
-    assert made == token(people, "tess", "t-one", label="laptop", scopes=["read", "judge"]), "again after a lost answer"
-    found = check(people, "t-one")
-    assert (found.user, found.role, found.token, found.scopes) == ("tess", "judge", made.id, ["read", "judge"])
+    info = token(people, "tess", "t-one", label="laptop", scopes=["read", "judge", "read"])
+    assert info == token(people, "tess", "t-one", label="laptop", scopes=["read", "judge"]), "again after a lost answer"
+    checked = check(people, "t-one")
+    assert (checked.user, checked.role, checked.token, checked.scopes) == ("tess", "judge", info.id, ["read", "judge"])
     assert "t-one" not in str(list(world.db.tokens.find()))
-    call(people, "token_used", id=made.id, origin="192.0.2.3")
+    call(people, "token_used", id=info.id, origin="192.0.2.3")
     (listed,) = call(people, "tokens", user="tess").tokens
     assert (listed.label, listed.used_from, listed.used is not None) == ("laptop", "192.0.2.3", True)
     assert call(people, "user", name="tess").tokens == 1
     with pytest.raises(NotFoundError):
-        call(people, "token_revoke", id=made.id, user="somebody-else")
-    call(people, "token_revoke", id=made.id, user="tess")
+        call(people, "token_revoke", id=info.id, user="somebody-else")
+    call(people, "token_revoke", id=info.id, user="tess")
     with pytest.raises(UnauthorizedError):
         check(people, "t-one")
 
@@ -366,9 +366,9 @@ def test_a_token_ends_with_its_time_and_with_its_user(world: World, people: RpcC
     call(people, "user_add", name="tom")
     with pytest.raises(FieldError, match="expires: is over already"):
         token(people, "tom", "past", expires=clock.wall() - datetime.timedelta(seconds=1))
-    made = token(people, "tom", "short", expires=clock.wall() + datetime.timedelta(days=1))
+    info = token(people, "tom", "short", expires=clock.wall() + datetime.timedelta(days=1))
     assert check(people, "short").user == "tom"
-    world.db.tokens.update_one({"_id": made.id}, {"$set": {"expires": clock.wall()}})
+    world.db.tokens.update_one({"_id": info.id}, {"$set": {"expires": clock.wall()}})
     with pytest.raises(UnauthorizedError):
         check(people, "short")
     assert call(people, "tokens", user="tom").tokens[0].expired
@@ -386,16 +386,16 @@ def test_a_token_ends_with_its_time_and_with_its_user(world: World, people: RpcC
 def test_a_page_of_tokens_goes_on_where_the_last_was_revoked(people: RpcClient) -> None:
     """Whoever revokes what a page lists has to be able to ask for the next one."""
     call(people, "user_add", name="many-tokens")
-    made = [token(people, "many-tokens", f"of-many-{number}").id for number in range(5)]
-    seen, after = [], None
+    ids = [token(people, "many-tokens", f"of-many-{number}").id for number in range(5)]
+    listed, after = [], None
     while True:
         page = call(people, "tokens", user="many-tokens", limit=2, after=after)
-        seen += [one.id for one in page.tokens]
-        for one in page.tokens:
-            call(people, "token_revoke", id=one.id)
+        listed += [token.id for token in page.tokens]
+        for info in page.tokens:
+            call(people, "token_revoke", id=info.id)
         if (after := page.next) is None:
             break
-    assert len(seen) == 5 and set(seen) == set(made)
+    assert len(listed) == 5 and set(listed) == set(ids)
     for wrong in ("0" * 16, f"{'9' * 15}-{'0' * 16}"):
         with pytest.raises(FieldError, match="after: names no place"):
             call(people, "tokens", after=wrong)
@@ -410,14 +410,14 @@ def test_a_token_ends_with_the_one_that_it_was_made_with(world: World, people: R
     assert first.expires == second.expires == third.expires
     people.call("session_begin", SessionBegin(id="9" * 64, user="line", account=True, token=third.id), m.Empty)
     assert live(people, "9" * 64, "line") and check(people, "third").user == "line"
-    kept = world.db.tokens.find_one_and_delete({"_id": first.id})
+    document = world.db.tokens.find_one_and_delete({"_id": first.id})
     for text in ("second", "third"):  # though they are stored yet, and however the first one has gone
         with pytest.raises(UnauthorizedError):
             check(people, text)
     assert not live(people, "9" * 64, "line")
     with pytest.raises(ForbiddenError, match="not in force any more"):
         token(people, "line", "late", maker=second.id)
-    world.db.tokens.insert_one(kept)
+    world.db.tokens.insert_one(document)
     call(people, "token_revoke", id=first.id, user="line")
     assert call(people, "tokens", user="line").tokens == [] and world.db.sessions.count_documents({"user": "line"}) == 0
     call(people, "user_add", name="another")
@@ -440,7 +440,7 @@ def test_a_token_of_an_account_that_was_deleted_meanwhile_is_none_of_the_new_one
         patch.setattr(tokens, "MOST", 1)
         patch.setattr(tokens.Tokens, "_make_room", replace)
         token(people, "reborn", "of the first")
-    assert [one.user for one in call(people, "tokens", user="reborn").tokens] == ["reborn"]
+    assert [token.user for token in call(people, "tokens", user="reborn").tokens] == ["reborn"]
     with pytest.raises(UnauthorizedError):
         check(people, "of the first")
     token(people, "reborn", "of the second")
@@ -464,11 +464,11 @@ def test_nobody_has_tokens_without_an_account_or_without_end(
 
 def test_tokens_are_listed_in_pages(people: RpcClient) -> None:
     call(people, "user_add", name="pages")
-    made = [token(people, "pages", f"page{number}").id for number in range(5)]
+    ids = [token(people, "pages", f"page{number}").id for number in range(5)]
     first = call(people, "tokens", user="pages", limit=3)
-    rest = call(people, "tokens", user="pages", limit=3, after=first.next)
-    assert [one.id for one in (*first.tokens, *rest.tokens)] == made[::-1]
-    assert {one.id for one in call(people, "tokens").tokens} >= set(made), "an admin sees all"
+    remainder = call(people, "tokens", user="pages", limit=3, after=first.next)
+    assert [info.id for info in (*first.tokens, *remainder.tokens)] == ids[::-1]
+    assert {info.id for info in call(people, "tokens").tokens} >= set(ids), "an admin sees all"
 
 
 # --- sessions ----------------------------------------------------------------------------------------------------
@@ -500,18 +500,18 @@ def test_a_session_of_an_account_that_was_deleted_meanwhile_is_none_of_the_new_o
 
 def test_a_session_has_the_role_of_now_and_ends_with_its_account_or_token(people: RpcClient) -> None:
     call(people, "user_add", name="sess", role="admin")
-    made = token(people, "sess", "sess-token", scopes=["read", "judge"])
+    info = token(people, "sess", "sess-token", scopes=["read", "judge"])
     plain, by_token = "c" * 64, "d" * 64
     people.call("session_begin", SessionBegin(id=plain, user="sess", account=True), m.Empty)
-    people.call("session_begin", SessionBegin(id=by_token, user="sess", account=True, token=made.id), m.Empty)
-    one, other = live(people, plain, "sess"), live(people, by_token, "sess")
-    assert one is not None and one.person is not None and other is not None and other.person is not None
-    assert (one.person.role, one.person.scopes) == ("admin", list(p.SCOPES))
-    assert (other.person.role, other.person.scopes) == ("admin", ["read", "judge"])
+    people.call("session_begin", SessionBegin(id=by_token, user="sess", account=True, token=info.id), m.Empty)
+    full, limited = live(people, plain, "sess"), live(people, by_token, "sess")
+    assert full is not None and full.person is not None and limited is not None and limited.person is not None
+    assert (full.person.role, full.person.scopes) == ("admin", list(p.SCOPES))
+    assert (limited.person.role, limited.person.scopes) == ("admin", ["read", "judge"])
     call(people, "user_change", name="sess", role="user")
-    one = live(people, plain, "sess")
-    assert one is not None and one.person is not None and one.person.role == "user"
-    call(people, "token_revoke", id=made.id)
+    full = live(people, plain, "sess")
+    assert full is not None and full.person is not None and full.person.role == "user"
+    call(people, "token_revoke", id=info.id)
     assert live(people, plain, "sess") and not live(people, by_token, "sess")
     call(people, "user_change", name="sess", disabled=True)
     assert not live(people, plain, "sess")
@@ -539,13 +539,13 @@ def test_sessions_of_one_token_end_no_other_session(
     name = f"crowd{own:d}"
     call(people, "user_add", name=name)
     weak, strong = token(people, name, f"{name} weak", scopes=["submit"]), token(people, name, f"{name} strong")
-    mine = digest(f"{name} mine")
+    own_session = digest(f"{name} mine")
     begin = {"user": name, "account": True}
-    call(people, "session_begin", id=mine, token=strong.id if own else None, **begin)
+    call(people, "session_begin", id=own_session, token=strong.id if own else None, **begin)
     flood = [digest(f"{name} {number}") for number in range(5)]
     for session in flood:
         call(people, "session_begin", id=session, token=weak.id, **begin)
-    assert live(people, mine, name)
+    assert live(people, own_session, name)
     assert [bool(live(people, session, name)) for session in flood] == [False, False, False, True, True]
 
 
@@ -553,9 +553,9 @@ def test_sessions_of_one_token_end_no_other_session(
 
 
 def vouched(people: RpcClient, subject: str, **fields: Any) -> p.Person:
-    who = p.Identity(issuer="https://id.example.org", subject=subject)
-    made: p.Person = call(people, "identity_login", identity=who, **fields)
-    return made
+    identity = p.Identity(issuer="https://id.example.org", subject=subject)
+    person: p.Person = call(people, "identity_login", identity=identity, **fields)
+    return person
 
 
 def test_an_identity_is_who_it_was_by_issuer_and_subject_alone(people: RpcClient) -> None:
@@ -580,27 +580,27 @@ def test_an_identity_gets_no_name_whose_submissions_are_here(people: RpcClient) 
 
 
 def test_one_identity_at_many_gateways_at_once_is_one_account(world: World, people: RpcClient) -> None:
-    each = [world.client(timeout=20.0, at=one) for one in world.judicators]
+    clients = [world.client(timeout=20.0, at=judicator) for judicator in world.judicators]
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda n: vouched(each[n % 2], "s-many", name="onlyone", create=True).user, range(16)))
-    assert set(found) == {"onlyone"}
+        users = list(pool.map(lambda n: vouched(clients[n % 2], "s-many", name="onlyone", create=True).user, range(16)))
+    assert set(users) == {"onlyone"}
 
 
 def test_an_identity_is_taken_off_an_account(world: World, people: RpcClient) -> None:
-    who = {"issuer": "https://id.example", "subject": "unlinked"}
-    call(people, "user_add", name="once-linked", identity=who)
+    identity_ = {"issuer": "https://id.example", "subject": "unlinked"}
+    call(people, "user_add", name="once-linked", identity=identity_)
     assert call(people, "user_change", name="once-linked", unlink=True).identity is None
     with pytest.raises(ForbiddenError):
-        call(people, "identity_login", identity=who)
+        call(people, "identity_login", identity=identity_)
 
 
 def test_an_identity_belongs_to_one_account(people: RpcClient) -> None:
-    who = p.Identity(issuer="https://id.example.org", subject="s-linked")
-    call(people, "user_add", name="linked", identity=who)
+    identity_ = p.Identity(issuer="https://id.example.org", subject="s-linked")
+    call(people, "user_add", name="linked", identity=identity_)
     call(people, "user_add", name="unlinked")
     for method in ("user_add", "user_change"):
         with pytest.raises(ConflictError, match="belongs to another user"):
-            call(people, method, name="unlinked" if method == "user_change" else "third", identity=who)
+            call(people, method, name="unlinked" if method == "user_change" else "third", identity=identity_)
     assert vouched(people, "s-linked").user == "linked"
 
 
@@ -611,17 +611,17 @@ def test_those_who_come_together_are_counted_together_in_their_order(world: Worl
     judicator = world.judicators[0]
     counts = judicator.judicator.people.rates
 
-    async def many(number: int) -> list[int]:
-        found = await asyncio.gather(*(counts.take("many", 5) for _ in range(number)))
-        return [one.left for one in found]
+    async def take_many(number: int) -> list[int]:
+        rates = await asyncio.gather(*(counts.take("many", 5) for _ in range(number)))
+        return [rate.left for rate in rates]
 
     def commands() -> int:
         return int(world.raw.admin.command("serverStatus")["metrics"]["commands"]["findAndModify"]["total"])
 
     before = commands()
-    assert judicator.do(many(3)) == [4, 3, 2]
-    assert judicator.do(many(4)) == [1, 0, -1, -1], "the last are refused"
-    assert judicator.do(many(1)) == [-1], "and what was refused is not counted"
+    assert judicator.do(take_many(3)) == [4, 3, 2]
+    assert judicator.do(take_many(4)) == [1, 0, -1, -1], "the last are refused"
+    assert judicator.do(take_many(1)) == [-1], "and what was refused is not counted"
     assert commands() - before <= 5
 
     async def failing() -> list[object]:
@@ -629,23 +629,25 @@ def test_those_who_come_together_are_counted_together_in_their_order(world: Worl
             await asyncio.gather(*(counts.take("x" * 2000, 0, 10**400) for _ in range(20)), return_exceptions=True)
         )
 
-    assert all(isinstance(one, Exception) for one in judicator.do(failing())), "all at once, not one after the other"
+    assert all(isinstance(error, Exception) for error in judicator.do(failing())), (
+        "all at once, not one after the other"
+    )
 
 
 def test_submissions_a_minute_are_counted_at_all_judicators_together(world: World, people: RpcClient) -> None:
-    each = [world.client(timeout=20.0, at=one) for one in world.judicators]
+    clients = [world.client(timeout=20.0, at=judicator) for judicator in world.judicators]
 
     def hand_in(number: int) -> m.AddReply | JudgeError:
         try:
-            return each[number % 2].call("add", source(user="quick"), m.AddReply)
+            return clients[number % 2].call("add", source(user="quick"), m.AddReply)
         except LimitError as exc:
             return exc
 
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        said = list(pool.map(hand_in, range(20)))
-    rates = [one.rate for one in said if isinstance(one, m.AddReply)]
-    assert sorted(one.left for one in rates if one is not None) == [0, 1, 2, 3, 4]
-    error = next(one for one in said if isinstance(one, LimitError))
+        replies = list(pool.map(hand_in, range(20)))
+    rates = [reply.rate for reply in replies if isinstance(reply, m.AddReply)]
+    assert sorted(rate.left for rate in rates if rate is not None) == [0, 1, 2, 3, 4]
+    error = next(reply for reply in replies if isinstance(reply, LimitError))
     assert "user 'quick' has handed in 5 submissions within a minute" in str(error)
     assert error.rate is not None and error.rate[:2] == (5, 0) and 1 <= error.rate[2] <= 60
     used = people.call("usage", UsageRequest(user="quick"), UsageReply).rate
@@ -695,10 +697,10 @@ def test_slots_are_shared_by_a_users_own_part(world: World, people: RpcClient) -
     for user in ("half", "whole"):
         for _ in range(4):
             people.call("add", source(user=user), m.AddReply)
-    users = [one.submission.user for one in executor.report(vacant=4).add]
-    users += [one.submission.user for one in executor.report(vacant=2).add]
+    users = [assignment.submission.user for assignment in executor.report(vacant=4).add]
+    users += [assignment.submission.user for assignment in executor.report(vacant=2).add]
     assert users.count("half") == 2, users
-    executor.report(*[accepted(one) for one in executor.work.values()], vacant=0)
+    executor.report(*[accepted(assignment) for assignment in executor.work.values()], vacant=0)
 
 
 # --- the trail ---------------------------------------------------------------------------------------------------
@@ -710,20 +712,20 @@ def test_each_change_is_in_the_trail_with_who_did_it(people: RpcClient) -> None:
     call(people, "user_change", name="trail", disabled=True)
     call(people, "user_change", name="trail", disabled=False)
     call(people, "user_password", name="trail", password="another phrase")
-    made = token(people, "trail", "trail-token", label="ci", scopes=["read"])
-    call(people, "token_revoke", id=made.id)
+    info = token(people, "trail", "trail-token", label="ci", scopes=["read"])
+    call(people, "token_revoke", id=info.id)
     call(people, "user_delete", name="trail")
 
-    def told(about: str) -> list[str]:
-        found = people.call("audit", AuditQuery(object=about), AuditReply).entries
-        assert all((one.actor, one.role, one.origin) == ("root", "admin", "192.0.2.1") for one in found)
-        return [one.action for one in reversed(found) if one.outcome == "done"]
+    def actions_of(about: str) -> list[str]:
+        entries = people.call("audit", AuditQuery(object=about), AuditReply).entries
+        assert all((entry.actor, entry.role, entry.origin) == ("root", "admin", "192.0.2.1") for entry in entries)
+        return [entry.action for entry in reversed(entries) if entry.outcome == "done"]
 
-    done = ["user.add", "user.change", "user.disable", "user.enable", "user.password", "user.delete"]
-    assert told("trail") == done
-    assert told(made.id) == ["token.create", "token.revoke"]
-    noted = people.call("audit", AuditQuery(object=made.id, action="token.create"), AuditReply).entries[0]
-    assert (noted.details["user"], noted.details["scopes"], noted.details["label"]) == ("trail", ["read"], "ci")
+    actions = ["user.add", "user.change", "user.disable", "user.enable", "user.password", "user.delete"]
+    assert actions_of("trail") == actions
+    assert actions_of(info.id) == ["token.create", "token.revoke"]
+    entry_ = people.call("audit", AuditQuery(object=info.id, action="token.create"), AuditReply).entries[0]
+    assert (entry_.details["user"], entry_.details["scopes"], entry_.details["label"]) == ("trail", ["read"], "ci")
     changed = people.call("audit", AuditQuery(object="trail", action="user.change"), AuditReply).entries[0]
     assert changed.details["role"] == "admin"
 
@@ -748,10 +750,10 @@ def test_nobody_without_rights_can_fill_the_trail(people: RpcClient) -> None:
             people.call("cancel", m.TaskRef(id=theirs), m.Task, by=by)
         revoke()  # calls that take rights away are done all the same, and noted if they are
     assert refused.value.rate == (300, 0, pytest.approx(3600, abs=300))
-    found = people.call("audit", AuditQuery(actor="flooder", limit=500), AuditReply)
-    assert len(found.entries) == 500 and found.next is not None
-    rest = people.call("audit", AuditQuery(actor="flooder", limit=500, before=found.next), AuditReply)
-    assert len(found.entries) + len(rest.entries) == 2 * audit.HOURLY
+    page = people.call("audit", AuditQuery(actor="flooder", limit=500), AuditReply)
+    assert len(page.entries) == 500 and page.next is not None
+    remainder = people.call("audit", AuditQuery(actor="flooder", limit=500, before=page.next), AuditReply)
+    assert len(page.entries) + len(remainder.entries) == 2 * audit.HOURLY
     call(people, "user_add", name="flooder", role="user")
     stolen = token(people, "flooder", "stolen")
     people.call("token_revoke", p.TokenEnd(id=stolen.id, user="flooder"), m.Empty, by=by)
@@ -792,8 +794,8 @@ def test_whoever_has_done_much_still_ends_their_sessions_and_revokes(world: Worl
 
 def test_only_gateways_may_ask_about_people(world: World, people: RpcClient) -> None:
     for role in ("executor", "judicator"):
-        other = world.client("x1", role)
-        asked: dict[str, m.Message] = {
+        stranger = world.client("x1", role)
+        requests: dict[str, m.Message] = {
             "login": p.Login(name="a", password="b"),
             "user_add": p.UserAdd(name="intruder"),
             "users": p.UsersQuery(),
@@ -802,6 +804,6 @@ def test_only_gateways_may_ask_about_people(world: World, people: RpcClient) -> 
             "credentials": p.Credentials(tokens=["0" * 64]),
             "identity_login": p.IdentityLogin(identity=p.Identity(issuer="i", subject="s")),
         }
-        for name, request in asked.items():
+        for name, request in requests.items():
             with pytest.raises(ForbiddenError):
-                other.call(name, request, METHODS[name].reply)
+                stranger.call(name, request, METHODS[name].reply)

@@ -69,7 +69,7 @@ def environment(cluster: Cluster) -> dict[str, str]:
 
 
 def problems(cluster: Cluster) -> dict[str, Any]:
-    return {one["name"]: one for one in json.loads(ctl(cluster, "problem", "list", "-o", "json").stdout)["problems"]}
+    return {row["name"]: row for row in json.loads(ctl(cluster, "problem", "list", "-o", "json").stdout)["problems"]}
 
 
 def open_tasks(cluster: Cluster, problem: str) -> list[str]:
@@ -81,8 +81,8 @@ def test_a_limit_is_inferred_shown_and_kept(cluster: Cluster, tmp_path: Path) ->
     times = burning(accepted__quick=0.05, accepted__slow=0.35, time_limit_exceeded__naive=9)
     limits = YAML + "limits: {time_multipliers: {ac_to_time_limit: 3}, time_resolution: 0.5}\n"
     root = package(tmp_path / "inferred", times, yaml=limits)
-    said = ctl(cluster, "problem", "import", root, "--output", "json")
-    (answer,) = json.loads(said.stdout)
+    output = ctl(cluster, "problem", "import", root, "--output", "json")
+    (answer,) = json.loads(output.stdout)
     origin = answer["limit_origin"]
     assert (origin["how"], origin["slowest"]) == ("inferred", "accepted/slow.py")
     assert 0.35 <= origin["slowest_cpu"] < 2
@@ -90,10 +90,10 @@ def test_a_limit_is_inferred_shown_and_kept(cluster: Cluster, tmp_path: Path) ->
     assert answer["limits"]["cpu"] == limit
     assert origin["too_slow"]["time_limit_exceeded/naive.py"] > 0.35
     assert answer["warnings"] == [] and answer["left_out"] == {}
-    shown = ctl(cluster, "problem", "show", "inferred").stdout
-    assert f"{limit:g} s CPU" in shown
-    assert "inferred: 3 times the" in shown and "accepted/slow.py, rounded up to a multiple of 0.5 s" in shown
-    assert "time_limit_exceeded/naive.py" in shown
+    listing = ctl(cluster, "problem", "show", "inferred").stdout
+    assert f"{limit:g} s CPU" in listing
+    assert "inferred: 3 times the" in listing and "accepted/slow.py, rounded up to a multiple of 0.5 s" in listing
+    assert "time_limit_exceeded/naive.py" in listing
     verified = json.loads(ctl(cluster, "problem", "verify", "inferred", "-o", "json").stdout)
     rows = {row["submission"]: row for row in verified}
     assert all(row["right"] and row["limit"] == limit for row in rows.values())
@@ -103,11 +103,11 @@ def test_a_limit_is_inferred_shown_and_kept(cluster: Cluster, tmp_path: Path) ->
 def test_the_table_says_how_the_limit_came_about(cluster: Cluster, tmp_path: Path) -> None:
     legacy = "name: Burn\nlimits: {time_multiplier: 2, time_safety_margin: 3}\n"
     root = package(tmp_path / "quick", burning(accepted__a=0.02, time_limit_exceeded__b=1.2), yaml=legacy)
-    said = ctl(cluster, "problem", "import", root)
-    assert "quick: time limit 1 s, inferred: 2 times the 0." in said.stderr
-    assert "uploaded" in said.stderr and ("MiB" in said.stderr or "KiB" in said.stderr)
+    output = ctl(cluster, "problem", "import", root)
+    assert "quick: time limit 1 s, inferred: 2 times the 0." in output.stderr
+    assert "uploaded" in output.stderr and ("MiB" in output.stderr or "KiB" in output.stderr)
     row = r"! time_limit_exceeded/b\.py: takes [12]\..*only [12]\..*the package wants more than 3 times it"
-    assert re.search(row, said.stderr, re.DOTALL), said.stderr
+    assert re.search(row, output.stderr, re.DOTALL), output.stderr
     verified = ctl(cluster, "problem", "verify", root)
     assert "the package wants more than 3 times it (time_safety_margin)" in verified.stdout
     assert problems(cluster)["quick"]["limits"]["cpu"] == 1
@@ -118,8 +118,8 @@ def test_a_limit_by_hand_and_inferred_again(cluster: Cluster, tmp_path: Path) ->
     ctl(cluster, "problem", "import", root, "--time-limit", "2.5")
     assert problems(cluster)["hand"]["limits"]["cpu"] == 2.5
     assert "set by hand" in ctl(cluster, "problem", "show", "hand").stdout
-    said = ctl(cluster, "problem", "verify", "hand", "--infer").stdout
-    assert "time limit 1 s, inferred" in said
+    output = ctl(cluster, "problem", "verify", "hand", "--infer").stdout
+    assert "time limit 1 s, inferred" in output
     assert problems(cluster)["hand"]["limits"]["cpu"] == 1
     for wrong in ("0", "-1", "601"):
         assert "--time-limit: " in ctl(cluster, "problem", "import", root, "--time-limit", wrong, code=2).stderr
@@ -127,11 +127,11 @@ def test_a_limit_by_hand_and_inferred_again(cluster: Cluster, tmp_path: Path) ->
 
 def test_nothing_to_infer_from(cluster: Cluster, tmp_path: Path) -> None:
     root = package(tmp_path / "nothing", burning(wrong_answer__a=0.02))
-    said = ctl(cluster, "problem", "import", root, code=EXIT_USAGE).stderr
-    assert "nothing: has no time limit, and no accepted submission to infer one from; give it with --time-limit" in said
+    text = ctl(cluster, "problem", "import", root, code=EXIT_USAGE).stderr
+    assert "nothing: has no time limit, and no accepted submission to infer one from; give it with --time-limit" in text
     liar = package(tmp_path / "liar", {"submissions/accepted/a.py": "print(8)"})
-    said = ctl(cluster, "problem", "import", liar, code=EXIT_USAGE).stderr
-    assert "none can be inferred (accepted/a.py: test secret/1 is WA, which is not permitted)" in said
+    text = ctl(cluster, "problem", "import", liar, code=EXIT_USAGE).stderr
+    assert "none can be inferred (accepted/a.py: test secret/1 is WA, which is not permitted)" in text
     assert not {"nothing", "liar"} & problems(cluster).keys()
 
 
@@ -140,7 +140,7 @@ LEGACY = "problem_format_version: legacy\nname: Burn\ntype: scoring\ngrading: {c
 
 
 @pytest.mark.parametrize(
-    ("what", "path", "more", "yaml"),
+    ("kind", "path", "extra", "yaml"),
     [
         ("the output validator", "output_validator/check.c", {}, YAML),
         ("the output validator 'check'", "output_validator/check.c", {}, YAML + "type: interactive\n"),
@@ -149,21 +149,21 @@ LEGACY = "problem_format_version: legacy\nname: Burn\ntype: scoring\ngrading: {c
     ],
 )
 def test_a_program_that_judges_and_does_not_compile(
-    cluster: Cluster, tmp_path: Path, what: str, path: str, more: dict[str, str], yaml: str
+    cluster: Cluster, tmp_path: Path, kind: str, path: str, extra: dict[str, str], yaml: str
 ) -> None:
     name = path.partition("/")[0].replace("_", "-") + ("-talks" if "interactive" in yaml else "")
     limits = "" if yaml is LEGACY else "limits: {time_limit: 1}\n"
-    root = package(tmp_path / name, {path: "int main(void) { return 42 }\n"}, more, yaml=yaml + limits)
-    said = ctl(cluster, "problem", "import", root, code=EXIT_USAGE).stderr
-    assert f"{name}: is not imported: {what} does not compile" in said
+    root = package(tmp_path / name, {path: "int main(void) { return 42 }\n"}, extra, yaml=yaml + limits)
+    output = ctl(cluster, "problem", "import", root, code=EXIT_USAGE).stderr
+    assert f"{name}: is not imported: {kind} does not compile" in output
     assert name not in problems(cluster)
     ctl(cluster, "problem", "import", root, "--no-check")
     assert name in problems(cluster)
     (root / path).write_text("int main(void) { return 42; }\n")
-    done = ctl(cluster, "problem", "import", root)
+    process = ctl(cluster, "problem", "import", root)
     assert (
         path.startswith("output")
-        or "the package's programs that judge submissions compile" in done.stdout + done.stderr
+        or "the package's programs that judge submissions compile" in process.stdout + process.stderr
     )
 
 
@@ -173,8 +173,8 @@ def test_a_submission_that_does_not_count(cluster: Cluster, tmp_path: Path) -> N
         "submissions/accepted/broken.py": "raise SystemExit(1)",
         "submissions/submissions.yaml": "accepted/b.py: {use_for_time_limit: false}\n",
     }
-    said = ctl(cluster, "problem", "import", package(tmp_path / "counted", times, extra), "-o", "json")
-    (answer,) = json.loads(said.stdout)
+    output = ctl(cluster, "problem", "import", package(tmp_path / "counted", times, extra), "-o", "json")
+    (answer,) = json.loads(output.stdout)
     assert answer["limits"]["cpu"] == 1
     assert answer["limit_origin"]["slowest"] == "accepted/a.py"
     assert answer["limit_origin"]["left_out"] == ["accepted/broken.py"]
@@ -196,38 +196,38 @@ def test_importing_again_replaces_at_once_or_not_at_all(cluster: Cluster, tmp_pa
 @pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_import_leaves_nothing_behind(cluster: Cluster, tmp_path: Path, sig: signal.Signals) -> None:
     name = f"interrupted{sig}"
-    many = {f"accepted__a{number}": 40.0 for number in range(4)}
+    times_ = {f"accepted__a{number}": 40.0 for number in range(4)}
     # SIGINT may be ignored by whatever started the tests.
     command = ["env", "--default-signal=INT", str(BIN / "judgectl"), "problem", "import"]
-    command.append(str(package(tmp_path / name, burning(**many))))
+    command.append(str(package(tmp_path / name, burning(**times_))))
     with subprocess.Popen(command, env=environment(cluster), stderr=subprocess.PIPE, text=True) as process:
         wait_for(lambda: len(open_tasks(cluster, name)) == 4)
         with cluster.api() as api:
             handed_in = [api.get(task).submission for task in open_tasks(cluster, name)]
         process.send_signal(sig)
-        said = process.communicate(timeout=30)[1]
+        output = process.communicate(timeout=30)[1]
     assert process.returncode != 0
-    assert "Traceback" not in said
+    assert "Traceback" not in output
     assert open_tasks(cluster, name) == []
     assert name not in problems(cluster)
-    assert {(one.priority, one.mode) for one in handed_in} == {("low", "full")}
+    assert {(submission.priority, submission.mode) for submission in handed_in} == {("low", "full")}
 
 
 def absent_language(cluster: Cluster) -> tuple[str, str]:
     """A language of the table that this machine does not have, and its suffix."""
     with cluster.api() as api:
-        there = present(api).languages
-    found = [(name, row.suffixes[0]) for name, row in load_table().items() if name not in there and row.suffixes]
-    if not found:
+        available = present(api).languages
+    missing = [(name, row.suffixes[0]) for name, row in load_table().items() if name not in available and row.suffixes]
+    if not missing:
         pytest.skip("this machine has every language of the table")
-    return found[0]
+    return missing[0]
 
 
 def test_a_language_that_nobody_has_is_left_out_and_named(cluster: Cluster, tmp_path: Path) -> None:
     language, suffix = absent_language(cluster)
     root = package(tmp_path / "absent", burning(accepted__a=0.02), {f"submissions/accepted/b{suffix}": "x"})
-    said = ctl(cluster, "problem", "import", root, code=EXIT_LEFT_OUT)
-    assert f"left out accepted/b{suffix}: no executor has {language}" in said.stderr
+    output = ctl(cluster, "problem", "import", root, code=EXIT_LEFT_OUT)
+    assert f"left out accepted/b{suffix}: no executor has {language}" in output.stderr
     assert "absent" in problems(cluster)
     began = time.monotonic()
     verified = ctl(cluster, "problem", "verify", "absent", code=4)
@@ -237,8 +237,8 @@ def test_a_language_that_nobody_has_is_left_out_and_named(cluster: Cluster, tmp_
     assert [row["left_out"] for row in rows if row["right"] is None] == [f"no executor has {language}"]
     assert time.monotonic() - began < 60
     only = package(tmp_path / "only", {f"submissions/accepted/b{suffix}": "x"})
-    said = ctl(cluster, "problem", "import", only, code=EXIT_USAGE)
-    assert f"none can be inferred (accepted/b{suffix}: no executor has {language})" in said.stderr
+    output = ctl(cluster, "problem", "import", only, code=EXIT_USAGE)
+    assert f"none can be inferred (accepted/b{suffix}: no executor has {language})" in output.stderr
 
 
 def test_a_problem_that_needs_more_memory_than_any_slot_has_is_warned_of(cluster: Cluster, tmp_path: Path) -> None:
@@ -248,8 +248,8 @@ def test_a_problem_that_needs_more_memory_than_any_slot_has_is_warned_of(cluster
     assert warning in " ".join(imported.stdout.split()) + " ".join(imported.stderr.split())
     (verified,) = json.loads(ctl(cluster, "problem", "verify", "large", "-o", "json", code=1).stdout)
     assert verified["verdict"] == "JE"
-    shown = ctl(cluster, "problem", "verify", "large", code=1)
-    assert warning in " ".join(shown.stdout.split())
+    text = ctl(cluster, "problem", "verify", "large", code=1)
+    assert warning in " ".join(text.stdout.split())
     with cluster.api() as api:
         (executor,) = api.working()
     assert executor.info is not None
@@ -259,7 +259,7 @@ def test_a_problem_that_needs_more_memory_than_any_slot_has_is_warned_of(cluster
 
 def test_when_no_executor_takes_work_any_more(cluster: Cluster, tmp_path: Path) -> None:
     with cluster.api() as api:
-        (executor,) = (one["name"] for one in api.request("GET", "/executors").json()["executors"])
+        (executor,) = (executor["name"] for executor in api.request("GET", "/executors").json()["executors"])
     # Two slots: the third waits as long as the first two run, which is long enough for a drain.
     root = package(tmp_path / "drained", burning(accepted__a=8, accepted__b=8, accepted__c=8))
     ctl(cluster, "problem", "import", root, "--time-limit", "60")
@@ -268,9 +268,9 @@ def test_when_no_executor_takes_work_any_more(cluster: Cluster, tmp_path: Path) 
         try:
             wait_for(lambda: len(open_tasks(cluster, "drained")) == 3)
             ctl(cluster, "drain", executor)
-            said = process.communicate(timeout=120)[0]
+            output = process.communicate(timeout=120)[0]
             assert process.returncode == 4
-            assert "left out accepted/c.py: no executor takes work" in said
+            assert "left out accepted/c.py: no executor takes work" in output
             verified = ctl(cluster, "problem", "verify", "drained", code=4).stdout
             assert "0 submissions, all as expected; 3 left out" in verified
         finally:
@@ -308,14 +308,14 @@ def test_when_the_executor_is_killed_and_stays_away(cluster: Cluster, tmp_path: 
         try:
             wait_for(lambda: len(open_tasks(cluster, "killed")) == 2)
             with killed_whenever_it_starts(cluster):
-                said = process.communicate(timeout=120)[0]
+                output = process.communicate(timeout=120)[0]
         finally:
             process.kill()
     with cluster.api() as api:
         wait_for(lambda: present(api).any)
-    assert process.returncode == EXIT_LEFT_OUT, said
-    assert "left out accepted/a.py: no executor takes work" in said
-    assert "0 submissions, all as expected; 2 left out" in said
+    assert process.returncode == EXIT_LEFT_OUT, output
+    assert "left out accepted/a.py: no executor takes work" in output
+    assert "0 submissions, all as expected; 2 left out" in output
     assert open_tasks(cluster, "killed") == []
 
 
@@ -324,12 +324,12 @@ def test_the_same_content_is_uploaded_once(cluster: Cluster, tmp_path: Path) -> 
     root = package(tmp_path / "twice", data, burning(accepted__a=0.02), yaml=YAML + "limits: {time_limit: 2}\n")
     (root / "data/secret/large.in").write_bytes(os.urandom(9_000_000))
     (root / "data/secret/large.ans").write_text("x")
-    with Reading().read(root) as one, cluster.api() as api:
-        first = try_out(api, one).uploaded
+    with Reading().read(root) as package_, cluster.api() as api:
+        first = try_out(api, package_).uploaded
         assert first.bytes > 9_000_000 and first.blobs > 300
-        second = try_out(api, one).uploaded
+        second = try_out(api, package_).uploaded
         assert (second.blobs, second.present_count) == (0, first.blobs + first.present_count)
-        info = import_package(api, one)
+        info = import_package(api, package_)
         assert info.tests == 302
     ctl(cluster, "problem", "export", "twice", tmp_path / "out")
     assert (tmp_path / "out/data/secret/large.in").read_bytes() == (root / "data/secret/large.in").read_bytes()
@@ -347,17 +347,17 @@ def test_an_import_takes_little_memory(cluster: Cluster, tmp_path: Path) -> None
         "finally: print(re.search(r'VmHWM:\\s+(\\d+) kB', open('/proc/self/status').read())[1], file=sys.stderr)\n"
     )
     command = [sys.executable, "-c", script, "problem", "import", str(root)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment(cluster), check=False)
-    assert done.returncode == 0, done.stderr
-    assert int(done.stderr.split()[-1]) < 200 * 1024
+    process = subprocess.run(command, capture_output=True, text=True, env=environment(cluster), check=False)
+    assert process.returncode == 0, process.stderr
+    assert int(process.stderr.split()[-1]) < 200 * 1024
 
 
 def test_a_file_that_changes_on_the_way_is_refused(cluster: Cluster, tmp_path: Path) -> None:
     root = package(tmp_path / "changes", burning(accepted__a=0.02), {"data/secret/1.in": "never seen\n"})
-    with Reading().read(root) as one, cluster.api() as api:
+    with Reading().read(root) as package_, cluster.api() as api:
         (root / "data/secret/1.in").write_text("8\n")
         with pytest.raises(Exception, match=r"changed while the package was imported"):
-            try_out(api, one)
+            try_out(api, package_)
 
 
 def test_a_check_that_runs_the_validators(cluster: Cluster, tmp_path: Path) -> None:
@@ -366,13 +366,13 @@ def test_a_check_that_runs_the_validators(cluster: Cluster, tmp_path: Path) -> N
     assert "1 input checked" in ctl(cluster, "problem", "check", "--run", root).stdout
     (root / "data/secret/2.in").write_text("8\n", encoding="utf-8")
     (root / "data/secret/2.ans").write_text("8\n", encoding="utf-8")
-    said = ctl(cluster, "problem", "check", "--run", root, code=1).stdout
-    assert "error: fussy: test secret/2: its input is refused" in said
+    output = ctl(cluster, "problem", "check", "--run", root, code=1).stdout
+    assert "error: fussy: test secret/2: its input is refused" in output
     assert "fussy" not in problems(cluster)
 
 
 @pytest.mark.parametrize(
-    ("folder", "source", "said"),
+    ("folder", "source", "sentence"),
     [
         ("input_validators", "import sys\nsys.exit(43)\n", "test secret/1: its input is refused by"),
         (
@@ -383,14 +383,14 @@ def test_a_check_that_runs_the_validators(cluster: Cluster, tmp_path: Path) -> N
     ],
 )
 def test_a_package_whose_own_validators_refuse_it(
-    cluster: Cluster, tmp_path: Path, folder: str, source: str, said: str
+    cluster: Cluster, tmp_path: Path, folder: str, source: str, sentence: str
 ) -> None:
     name = folder.replace("_", "-")
     limits = YAML + "limits: {time_limit: 1}\n"
     root = package(tmp_path / name, {f"{folder}/no.py": source}, burning(accepted__a=0.02), yaml=limits)
     refused = ctl(cluster, "problem", "import", root, code=EXIT_USAGE).stderr
     assert f"{name}: is not imported: its own validators refuse 1 of its tests; --no-check does not ask them" in refused
-    assert refused.count(said) == 1
+    assert refused.count(sentence) == 1
     assert name not in problems(cluster)
 
 
@@ -398,20 +398,20 @@ def test_a_check_in_a_language_that_nobody_has(cluster: Cluster, tmp_path: Path)
     language, suffix = absent_language(cluster)
     limits = YAML + "limits: {time_limit: 1}\n"
     root = package(tmp_path / "unasked", {f"input_validators/v{suffix}": "x"}, burning(accepted__a=0.02), yaml=limits)
-    said = ctl(cluster, "problem", "check", "--run", root, code=EXIT_LEFT_OUT).stdout
-    assert f"warning: unasked: check of inputs: not done: no executor has {language}" in said
+    output = ctl(cluster, "problem", "check", "--run", root, code=EXIT_LEFT_OUT).stdout
+    assert f"warning: unasked: check of inputs: not done: no executor has {language}" in output
     assert "unasked" not in problems(cluster)
-    said = ctl(cluster, "problem", "import", root, code=EXIT_LEFT_OUT).stderr
-    assert f"left out check of inputs: no executor has {language}" in said
+    output = ctl(cluster, "problem", "import", root, code=EXIT_LEFT_OUT).stderr
+    assert f"left out check of inputs: no executor has {language}" in output
     assert "unasked" in problems(cluster)
 
 
 def test_a_submission_too_slow_whose_language_goes_away_is_left_out(cluster: Cluster, tmp_path: Path) -> None:
     root = package(tmp_path / "beyond", burning(accepted__a=0.02, time_limit_exceeded__b=9))
     options = verifying.VerifyOptions(time_limit=1.0, quiet=True)
-    gone = ([], {"time_limit_exceeded/b.py": "no executor has python3"})
+    expected = ([], {"time_limit_exceeded/b.py": "no executor has python3"})
     with cluster.api() as api, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("judge.ctl.problem.inferring.over_limit", lambda *_, **__: gone)
+        patch.setattr("judge.ctl.problem.inferring.over_limit", lambda *_, **__: expected)
         verified = verifying.verify(api, str(root), options)
     assert verified.left_out == {"time_limit_exceeded/b.py": "beyond the limit: no executor has python3"}
     assert (verified.right, verified.exit_code) == (True, EXIT_LEFT_OUT)
@@ -428,28 +428,28 @@ UNSCORED = {
 
 
 @pytest.mark.parametrize(
-    ("dialect", "files", "more", "why"),
+    ("dialect", "files", "extra", "reason"),
     [
         ("domjudge", HALF, "", "2.in: has no answer"),
         ("kattis", UNSCORED, "type: scoring\n", "none of its tests counts as DOMjudge reads the groups"),
     ],
 )
 def test_a_dialect_that_was_said_stays_with_the_problem(
-    cluster: Cluster, tmp_path: Path, dialect: str, files: dict[str, str], more: str, why: str
+    cluster: Cluster, tmp_path: Path, dialect: str, files: dict[str, str], extra: str, reason: str
 ) -> None:
-    yaml = f"problem_format_version: legacy\nname: A\nlimits: {{time_limit: 1}}\n{more}"
+    yaml = f"problem_format_version: legacy\nname: A\nlimits: {{time_limit: 1}}\n{extra}"
     root = package(tmp_path / f"said-{dialect}", files, yaml=yaml)
     if dialect == "kattis":
         (root / "data/secret/1.in").unlink()
         (root / "data/secret/1.ans").unlink()
-    assert why in ctl(cluster, "problem", "import", root, code=EXIT_USAGE).stderr
+    assert reason in ctl(cluster, "problem", "import", root, code=EXIT_USAGE).stderr
     ctl(cluster, "problem", "import", root, "--dialect", dialect)
     assert f"legacy, read as {dialect} reads it" in ctl(cluster, "problem", "show", root.name).stdout
-    said = ctl(cluster, "problem", "verify", root.name).stdout
-    assert f"{root.name}: 1 submission, all as expected" in said
+    output = ctl(cluster, "problem", "verify", root.name).stdout
+    assert f"{root.name}: 1 submission, all as expected" in output
     for option, value in (("--dialect", dialect), ("--from", "package"), ("--memory", "64"), ("--as", "other")):
-        said = ctl(cluster, "problem", "verify", root.name, option, value, code=EXIT_USAGE).stderr
-        assert f"{option}: is for packages that are imported; leave it out for a problem of the cluster" in said
+        output = ctl(cluster, "problem", "verify", root.name, option, value, code=EXIT_USAGE).stderr
+        assert f"{option}: is for packages that are imported; leave it out for a problem of the cluster" in output
 
 
 VALIDATORS = {
@@ -470,9 +470,9 @@ CASES = {
 def test_cases_for_the_validators_themselves(cluster: Cluster, tmp_path: Path) -> None:
     limits = YAML + "limits: {time_limit: 1}\n"
     root = package(tmp_path / "cases", VALIDATORS, CASES, burning(accepted__a=0.02), yaml=limits)
-    said = ctl(cluster, "problem", "check", "--run", root).stdout
+    output = ctl(cluster, "problem", "check", "--run", root).stdout
     for folder in ("invalid_input", "invalid_answer", "invalid_output", "valid_output"):
-        assert f"note: cases: 1 case of data/{folder} tried" in said
+        assert f"note: cases: 1 case of data/{folder} tried" in output
     for path, text in (
         ("invalid_input/two.in", "2\n"),
         ("invalid_answer/word.ans", "7\n"),
@@ -480,20 +480,20 @@ def test_cases_for_the_validators_themselves(cluster: Cluster, tmp_path: Path) -
         ("valid_output/one.out", "8\n"),
     ):
         (root / "data" / path).write_text(text)
-    said = ctl(cluster, "problem", "check", "--run", root, code=1).stdout
+    output = ctl(cluster, "problem", "check", "--run", root, code=1).stdout
     accepted = "is accepted; a case of this folder must be refused by a validator"
-    assert f"error: cases: data/invalid_input/two.in: {accepted}" in said
-    assert "data/invalid_input/word.in" not in said
-    assert f"error: cases: data/invalid_answer/word.ans: {accepted}" in said
-    assert f"error: cases: data/invalid_output/one.out: {accepted}" in said
-    assert "error: cases: data/valid_output/one.out: is not accepted, as a case of this folder must be" in said
-    assert said.count("error: ") == 4
+    assert f"error: cases: data/invalid_input/two.in: {accepted}" in output
+    assert "data/invalid_input/word.in" not in output
+    assert f"error: cases: data/invalid_answer/word.ans: {accepted}" in output
+    assert f"error: cases: data/invalid_output/one.out: {accepted}" in output
+    assert "error: cases: data/valid_output/one.out: is not accepted, as a case of this folder must be" in output
+    assert output.count("error: ") == 4
 
 
 def test_cases_that_cannot_be_tried_are_named(cluster: Cluster, tmp_path: Path) -> None:
     talks = {"output_validator/same.py": "import sys\nsys.exit(42)\n"}
     yaml = YAML + "type: interactive\nlimits: {time_limit: 1}\n"
     root = package(tmp_path / "untried", CASES, talks, burning(accepted__a=0.02), yaml=yaml)
-    said = ctl(cluster, "problem", "check", "--run", root).stdout
-    assert "1 case of data/invalid_input is kept and not run: no validator looks at them" in said
-    assert "1 case of data/valid_output is kept and not run: the output validator speaks with programs here" in said
+    output = ctl(cluster, "problem", "check", "--run", root).stdout
+    assert "1 case of data/invalid_input is kept and not run: no validator looks at them" in output
+    assert "1 case of data/valid_output is kept and not run: the output validator speaks with programs here" in output

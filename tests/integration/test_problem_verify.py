@@ -21,14 +21,14 @@ PACKAGES = Path(__file__).resolve().parents[2] / "examples/packages"
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with running(tmp_path_factory.mktemp("verify") / "cluster", "--slots", "2") as found:
-        yield found
-    assert processes_of(str(found.directory)) == {}
+    with running(tmp_path_factory.mktemp("verify") / "cluster", "--slots", "2") as cluster:
+        yield cluster
+    assert processes_of(str(cluster.directory)) == {}
 
 
 def verified(cluster: Cluster, *arguments: str, code: int = 0) -> dict[str, Any]:
-    done = ctl(cluster, "problem", "verify", *arguments, "--output", "json", code=code)
-    return {row["submission"]: row for row in json.loads(done.stdout)}
+    process = ctl(cluster, "problem", "verify", *arguments, "--output", "json", code=code)
+    return {row["submission"]: row for row in json.loads(process.stdout)}
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in PACKAGES.iterdir()))
@@ -39,22 +39,22 @@ def test_examples_verify(cluster: Cluster, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "other", "right"),
+    ("name", "wrong_dialect", "right"),
     [("mirror", "domjudge", "accepted/slice.py"), ("fuse", "kattis", "accepted/less.py")],
 )
-def test_input_of_later_passes_is_the_dialects(cluster: Cluster, name: str, other: str, right: str) -> None:
+def test_input_of_later_passes_is_the_dialects(cluster: Cluster, name: str, wrong_dialect: str, right: str) -> None:
     """Their validators read it: what is right in the package's own dialect is wrong in the other one."""
     assert verified(cluster, str(PACKAGES / name))[right]["right"]
-    row = verified(cluster, str(PACKAGES / name), "--dialect", other, code=1)[right]
+    row = verified(cluster, str(PACKAGES / name), "--dialect", wrong_dialect, code=1)[right]
     assert row["verdict"] == "WA" and not row["right"]
 
 
 def test_scores_are_kept_and_shown(cluster: Cluster) -> None:
     ctl(cluster, "problem", "import", str(PACKAGES / "packing"))
     source = PACKAGES / "packing/submissions/accepted/greedy.py"
-    shown = ctl(cluster, "submit", "-p", "packing", "--full", "--mode", "full", str(source)).stdout
-    assert "score 89.77778" in shown
-    assert "secret/2_few" in shown and "29.77778" in shown
+    output = ctl(cluster, "submit", "-p", "packing", "--full", "--mode", "full", str(source)).stdout
+    assert "score 89.77778" in output
+    assert "secret/2_few" in output and "29.77778" in output
     info = ctl(cluster, "problem", "show", "packing").stdout
     assert "scoring" in info and "secret/1_fits" in info and "score (python3, 1 files)" in info
 
@@ -62,8 +62,8 @@ def test_scores_are_kept_and_shown(cluster: Cluster) -> None:
 def test_a_language_that_the_problem_does_not_take(cluster: Cluster, tmp_path: Path) -> None:
     ctl(cluster, "problem", "import", str(PACKAGES / "greeting"))
     (tmp_path / "a.java").write_text("class A {}")
-    said = ctl(cluster, "submit", "-p", "greeting", str(tmp_path / "a.java"), code=2).stderr
-    assert "problem 'greeting' takes c, cpp, python3 only, not 'java'" in said
+    output = ctl(cluster, "submit", "-p", "greeting", str(tmp_path / "a.java"), code=2).stderr
+    assert "problem 'greeting' takes c, cpp, python3 only, not 'java'" in output
 
 
 def test_a_wrong_folder_is_found(cluster: Cluster, tmp_path: Path) -> None:
@@ -76,8 +76,8 @@ def test_a_wrong_folder_is_found(cluster: Cluster, tmp_path: Path) -> None:
     assert rows["partially_accepted/all.py"]["wrong"] == "it has all of the 100 points"
     assert rows["accepted/formula.py"]["right"]
     assert rows["accepted/formula.py"]["margin"] > 1
-    shown = ctl(cluster, "problem", "verify", str(copy), "--as", "liar2", code=1).stdout
-    assert "liar2: 4 submissions, 2 not as expected" in shown
+    output = ctl(cluster, "problem", "verify", str(copy), "--as", "liar2", code=1).stdout
+    assert "liar2: 4 submissions, 2 not as expected" in output
 
 
 @pytest.mark.parametrize("target", ["folder", "package.zip"])
@@ -86,15 +86,15 @@ def test_export_is_what_was_imported(cluster: Cluster, tmp_path: Path, target: s
     place = tmp_path / target
     ctl(cluster, "problem", "export", "relay", str(place))
     assert "exists already" in ctl(cluster, "problem", "export", "relay", str(place), code=2).stderr
-    with read_package(PACKAGES / "relay") as one, read_package(place, name="relay") as other:
-        assert one.manifest == other.manifest
-        assert one.submissions == other.submissions
+    with read_package(PACKAGES / "relay") as original, read_package(place, name="relay") as exported:
+        assert original.manifest == exported.manifest
+        assert original.submissions == exported.submissions
     if place.is_dir():
         assert os.access(place / "output_validator/build", os.X_OK)
         files = sorted(path.relative_to(place) for path in place.rglob("*") if path.is_file())
-        there = PACKAGES / "relay"
-        assert files == sorted(path.relative_to(there) for path in there.rglob("*") if path.is_file())
-        assert all((place / path).read_bytes() == (there / path).read_bytes() for path in files)
+        source = PACKAGES / "relay"
+        assert files == sorted(path.relative_to(source) for path in source.rglob("*") if path.is_file())
+        assert all((place / path).read_bytes() == (source / path).read_bytes() for path in files)
 
 
 def test_a_problem_of_the_cluster_verifies_by_name(cluster: Cluster) -> None:

@@ -71,9 +71,9 @@ REJUDGING: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory, etcd_endpoint: str, mongod_address: str) -> Iterator[World]:
-    made = World(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address)
-    yield made
-    made.close()
+    world = World(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address)
+    yield world
+    world.close()
 
 
 @pytest.fixture(scope="module")
@@ -98,31 +98,31 @@ def big(bare: World) -> World:
     db.rejudgings.insert_one(REJUDGING)
     now = clock.wall()
     names = [f"{number:064x}" for number in range(MANY)]
-    db["fs.files"].insert_many({"filename": one, "length": 1, "chunkSize": 1, "uploadDate": now} for one in names)
-    db.manifests.insert_many({"_id": one, "name": f"p{one}", "blobs": [one]} for one in names[: MANY // 2])
-    db.sessions.insert_many({"_id": one, "user": f"user{one}", "begun": now} for one in names)
+    db["fs.files"].insert_many({"filename": name, "length": 1, "chunkSize": 1, "uploadDate": now} for name in names)
+    db.manifests.insert_many({"_id": name, "name": f"p{name}", "blobs": [name]} for name in names[: MANY // 2])
+    db.sessions.insert_many({"_id": name, "user": f"user{name}", "begun": now} for name in names)
     people = [{"name": f"crowd{number}", "number": number} for number in range(MANY)]
     db.users.insert_many(
-        {"_id": one["name"], "fold": one["name"], "role": "judge" if one["number"] % 9 == 0 else "user",
-         "groups": [f"g{one['number'] % 20}"], "disabled": one["number"] % 7 == 0, "created": now, "call": ""}
-        for one in people
+        {"_id": person["name"], "fold": person["name"], "role": "judge" if person["number"] % 9 == 0 else "user",
+         "groups": [f"g{person['number'] % 20}"], "disabled": person["number"] % 7 == 0, "created": now, "call": ""}
+        for person in people
     )  # fmt: skip
     db.tokens.insert_many(
-        {"_id": f"{one['number']:016x}", "digest": f"{one['number']:064x}", "user": one["name"], "label": "",
+        {"_id": f"{person['number']:016x}", "digest": f"{person['number']:064x}", "user": person["name"], "label": "",
          "scopes": ["read"], "created": now, "expires": None}
-        for one in people
+        for person in people
     )  # fmt: skip
     begun = minute(now)
     ago = [begun - datetime.timedelta(minutes=number) for number in range(MANY)]
     figures = {"begun": begun, "verdicts": {"AC": 1}, "looks": 1}
     # The judicator may have written this very minute.
-    db.minutes.bulk_write([UpdateOne({"_id": one}, {"$setOnInsert": figures}, upsert=True) for one in ago])
+    db.minutes.bulk_write([UpdateOne({"_id": minute}, {"$setOnInsert": figures}, upsert=True) for minute in ago])
     start = {"incarnation": "i", "at": now, "version": "1", "slots": 1, "weak_sandbox": False, "calibration": []}
     machines = [f"crowd{number}" for number in range(MANY)]
     db.machines.insert_many(
-        {"_id": one, "seen": now, "languages": {}, "starts": [{**start, "changes": []}]} for one in [*machines, "e1"]
+        {"_id": name, "seen": now, "languages": {}, "starts": [{**start, "changes": []}]} for name in [*machines, "e1"]
     )
-    db.usage.insert_many({"_id": f"user{one}", "bytes": 0} for one in names[:200])
+    db.usage.insert_many({"_id": f"user{name}", "bytes": 0} for name in names[:200])
     queue = world.judicators[0].judicator.replica.queue
     wait_for(lambda: len(queue) == 6 * MANY + 300, what="all that waits, in the queue")
     db.create_collection("system.profile", capped=True, size=256 * 1024**2)
@@ -135,9 +135,9 @@ def recorded(world: World) -> Iterator[list[dict[str, Any]]]:
     """What judicators send meanwhile, as the database's profiler has it."""
     profile = world.db["system.profile"]
     before = profile.count_documents({})
-    found: list[dict[str, Any]] = []
-    yield found
-    found += profile.find().skip(before)
+    operations: list[dict[str, Any]] = []
+    yield operations
+    operations += profile.find().skip(before)
 
 
 def changed(entry: dict[str, Any]) -> int:
@@ -146,7 +146,7 @@ def changed(entry: dict[str, Any]) -> int:
     return max(entry.get(name, 0) or 0 for name in names)
 
 
-def named(entry: dict[str, Any]) -> int:
+def documents_named(entry: dict[str, Any]) -> int:
     """How many documents a command names by their ids: the index takes a second step for each of several."""
     command = entry.get("command", {})
     ids = (command.get("q") or command.get("filter") or {}).get("_id")
@@ -158,14 +158,18 @@ def summed(entry: dict[str, Any]) -> int:
     pipeline = entry.get("command", {}).get("pipeline", [])
     parts = [pipeline, *(stage["$unionWith"]["pipeline"] for stage in pipeline if "$unionWith" in stage)]
     limits = [
-        stage["$limit"] for part in parts if any("$group" in one for one in part) for stage in part if "$limit" in stage
+        stage["$limit"]
+        for part in parts
+        if any("$group" in step for step in part)
+        for stage in part
+        if "$limit" in stage
     ]
-    return sum(one for one in limits if one > 1)
+    return sum(limit for limit in limits if limit > 1)
 
 
 def beyond(entry: dict[str, Any]) -> int:
     looked = max(entry.get("keysExamined", 0), entry.get("docsExamined", 0))
-    return looked - changed(entry) - named(entry) - summed(entry)
+    return looked - changed(entry) - documents_named(entry) - summed(entry)
 
 
 def _words(entry: dict[str, Any]) -> Iterator[str]:
@@ -175,26 +179,25 @@ def _words(entry: dict[str, Any]) -> Iterator[str]:
         yield from command.get("pipeline", [{}])[0]
 
 
-def check(found: list[dict[str, Any]]) -> None:
+def check(operations: list[dict[str, Any]]) -> None:
     """No command looks at more than it may, but for those of EXCEPT, by their comments.
 
     The change stream reads the log of changes, no collection.
     """
-    mine = [one for one in found if one.get("appName") == "judge"]
-    asked = [one for one in mine if not {"$changeStream", *EXCEPT} & set(_words(one))]
-    assert asked
-    bad = [one for one in asked if beyond(one) > SPARE]
-    shown = [
-        f"{beyond(one)} beyond {changed(one)}: {one.get('planSummary')} {str(one.get('command', one))[:600]}"
-        for one in bad
+    of_judge = [op for op in operations if op.get("appName") == "judge"]
+    questions = [op for op in of_judge if not {"$changeStream", *EXCEPT} & set(_words(op))]
+    assert questions
+    bad = [op for op in questions if beyond(op) > SPARE]
+    lines = [
+        f"{beyond(op)} beyond {changed(op)}: {op.get('planSummary')} {str(op.get('command', op))[:600]}" for op in bad
     ]
-    assert not bad, "\n".join(shown)
-    assert not [one for one in asked if "COLLSCAN" in one.get("planSummary", "") and one["ns"].endswith(".tasks")]
+    assert not bad, "\n".join(lines)
+    assert not [op for op in questions if "COLLSCAN" in op.get("planSummary", "") and op["ns"].endswith(".tasks")]
 
 
 def test_handing_in(big: World) -> None:
     people = big.client()
-    with recorded(big) as found:
+    with recorded(big) as operations:
         for user in ("ann", "newcomer", "newcomer"):
             people.call("add", source(user=user), m.AddReply)
         key = source(user="keyed", idempotency_key="k")
@@ -202,28 +205,28 @@ def test_handing_in(big: World) -> None:
         people.call("add", source(user="root", role="admin", priority="high"), m.AddReply)
         with pytest.raises(LimitError, match="1000 submissions of user 'crowd' wait"):
             people.call("add", source(user="crowd"), m.AddReply)
-    check(found)
+    check(operations)
 
 
 def test_handing_out_reporting_and_ending(big: World) -> None:
-    one, two = big.executor("e1", slots=2), big.executor("e2", slots=2, languages=("c", "java"))
-    with recorded(big) as found:
-        one.report(vacant=0)
+    first, two = big.executor("e1", slots=2), big.executor("e2", slots=2, languages=("c", "java"))
+    with recorded(big) as operations:
+        first.report(vacant=0)
         two.report(vacant=0)
         # Two slots for each user: 'broken' has tasks that only e2 may take, 'crowd' those that come then.
-        handed = [*one.report(vacant=5).add, *two.report(vacant=5).add]
+        handed = [*first.report(vacant=5).add, *two.report(vacant=5).add]
         users = [task.submission.user for task in handed]
         assert len(users) == 10
         assert [users.count(user) for user in ("broken", "crowd", "cobolist")] == [2, 2, 0]
-        wait_for(lambda: one.report(vacant=2).add, what="more for the first")
-        task = next(iter(one.work.values()))
-        one.report(accepted(task), vacant=0)
-        one.report(accepted(task), vacant=0)  # again
-        back = next(iter(one.work.values()))
-        one.report(accepted(back, retry=True), vacant=1)
+        wait_for(lambda: first.report(vacant=2).add, what="more for the first")
+        task = next(iter(first.work.values()))
+        first.report(accepted(task), vacant=0)
+        first.report(accepted(task), vacant=0)  # again
+        back = next(iter(first.work.values()))
+        first.report(accepted(back, retry=True), vacant=1)
         two.restart()
         two.report(vacant=1)
-    check(found)
+    check(operations)
 
 
 def test_a_submission_is_three_writes(tmp_path: Path, etcd_endpoint: str, mongod_address: str) -> None:
@@ -234,19 +237,17 @@ def test_a_submission_is_three_writes(tmp_path: Path, etcd_endpoint: str, mongod
         people, executor = world.client(), world.executor()
         executor.report(vacant=0)
         world.db.command("profile", 2)
-        with recorded(world) as sent:
+        with recorded(world) as operations:
             people.call("add", source(), m.AddReply)
             (task,) = executor.report(hold=5.0).add
             executor.report(accepted(task), vacant=0)
         world.db.command("profile", 0)
-        of_tasks = [one for one in sent if one["ns"].endswith(".tasks") and one.get("appName") == "judge"]
-        writes = [
-            one["op"] for one in of_tasks if one["op"] in {"insert", "update"} or "findAndModify" in one["command"]
-        ]
-        asked = [one["command"]["filter"] for one in of_tasks if "filter" in one["command"]]
+        of_tasks = [op for op in operations if op["ns"].endswith(".tasks") and op.get("appName") == "judge"]
+        writes = [op["op"] for op in of_tasks if op["op"] in {"insert", "update"} or "findAndModify" in op["command"]]
+        filters = [op["command"]["filter"] for op in of_tasks if "filter" in op["command"]]
         swept = {"done": False, "executor": {"$gt": ""}}
         assert len(writes) == 3, writes
-        assert [one for one in asked if one != swept] == []
+        assert [query for query in filters if query != swept] == []
     finally:
         world.close()
 
@@ -255,30 +256,30 @@ def test_the_runs_of_a_rejudging_are_handed_out(big: World) -> None:
     """Judged, given back, handed out again, cancelled, in one of thousands."""
     alone = big.executor("e3", slots=2, languages=("pascal",))
     alone.report(vacant=0)
-    with recorded(big) as found:
+    with recorded(big) as operations:
         first, second = alone.report(vacant=2).add
         assert big.db.tasks.count_documents({"executor": "e3", "priority": "rejudge", "done": False}) == 2
         alone.report(accepted(first), accepted(second, retry=True), vacant=0)
         assert alone.report(vacant=1).add
         alone.restart()
         alone.report(vacant=1)
-        other = big.executor("e5", slots=1, languages=("pascal",))
-        (again,) = other.report().add
+        second_executor = big.executor("e5", slots=1, languages=("pascal",))
+        (again,) = second_executor.report().add
         assert (again.id, again.attempt) == (second.id, 2), "what came back goes before the others"
         nothing = big.executor("e4", slots=1, languages=())
         assert not nothing.report(hold=0.5).add, "it needs no language; there is none, nor a run"
-    check(found)
+    check(operations)
 
 
 def calls(big: World, people: RpcClient) -> dict[str, list[m.Message]]:
     """What people's calls are asked that no other test here asks; every method of the RPC is in one of them."""
     user = "new"
-    some = people.call("search", m.SearchRequest(user=user, limit=3), m.SearchReply).tasks
+    tasks = people.call("search", m.SearchRequest(user=user, limit=3), m.SearchReply).tasks
     by = RejudgeAct(id=1000, user="root", key="k")
     content = big.db.problems.find_one({"_id": "small"})["hash"]
     return {
         "figures": [FiguresRequest(), FiguresRequest(span="day")],
-        "tasks": [TasksRequest(ids=[*(one.id for one in some), "0" * 24])],
+        "tasks": [TasksRequest(ids=[*(task.id for task in tasks), "0" * 24])],
         "executor_history": [HistoryRequest(executor="e1")],
         "usage": [UsageRequest(user=user), UsageRequest(user="crowd")],
         "marks": [MarksRequest(user=user), MarksRequest(user="crowd")],
@@ -303,15 +304,15 @@ def calls(big: World, people: RpcClient) -> dict[str, list[m.Message]]:
         "webhooks": [m.Empty()],
         "deliveries": [
             DeliveriesRequest(), DeliveriesRequest(webhook="w"), DeliveriesRequest(state="failed"),
-            DeliveriesRequest(submission=some[0].id),
+            DeliveriesRequest(submission=tasks[0].id),
         ],
         "webhook_ping": [WebhookRef(name="w")],
         "webhook_resend": [Resend(webhook="w")],
         "webhook_remove": [WebhookRef(name="w")],
         "delete_preview": [
-            DeletionWanted(submission=some[0].id), DeletionWanted(user=user), DeletionWanted(problem="small"),
+            DeletionWanted(submission=tasks[0].id), DeletionWanted(user=user), DeletionWanted(problem="small"),
         ],
-        "delete_submission": [m.TaskRef(id=some[0].id)],
+        "delete_submission": [m.TaskRef(id=tasks[0].id)],
         "delete_problem": [ProblemName(name="small")],
         "purge": [PurgeRequest(user="few")],
         "users": [
@@ -348,29 +349,29 @@ def test_every_other_call(big: World) -> None:
     people = big.client(timeout=30.0)
     imported(people, "small")
     write(big.db, finished(250, user="few", verdict="AC"))
-    asked = calls(big, people)
-    assert set(asked) | ELSEWHERE == set(METHODS)
+    all_calls = calls(big, people)
+    assert set(all_calls) | ELSEWHERE == set(METHODS)
     by = By(actor="root", role="admin", origin="192.0.2.1")
-    with recorded(big) as found:
-        for method, requests in asked.items():
+    with recorded(big) as operations:
+        for method, requests in all_calls.items():
             for request in requests:
                 with contextlib.suppress(ConflictError):
                     people.call(method, request, METHODS[method].reply, by=by)
         imported(people, "other")
     assert big.db.tasks.count_documents({"user": "few"}) == 0
-    check(found)
+    check(operations)
 
 
 def test_looking(big: World) -> None:
     people = big.client()
-    with recorded(big) as found:
+    with recorded(big) as operations:
         task = people.call("search", m.SearchRequest(user="ann", limit=1), m.SearchReply).tasks[0]
         people.call("get", m.GetRequest(id=task.id), m.Task)
         people.call("get", m.GetRequest(id=task.id, wait=0.5, version=task.version), m.Task)
         people.call("status", m.Empty(), StatusReply)
         people.call("executors", m.Empty(), ExecutorsReply)
         people.call("cancel", m.TaskRef(id=task.id), m.Task)
-    check(found)
+    check(operations)
 
 
 FILTERS: list[dict[str, Any]] = [
@@ -398,30 +399,30 @@ FILTERS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("conditions", FILTERS, ids=str)
 def test_searching(big: World, conditions: dict[str, Any]) -> None:
     people = big.client()
-    with recorded(big) as found:
+    with recorded(big) as operations:
         first = people.call("search", m.SearchRequest(limit=20, **conditions), m.SearchReply)
         if first.next is not None:
             people.call("search", m.SearchRequest(limit=20, before=first.next, **conditions), m.SearchReply)
-    check(found)
+    check(operations)
 
 
 def test_judging_again_by_time_alone(big: World) -> None:
     """Out of thousands of others, by when they were handed in."""
     people = big.client()
-    few = RejudgeFilter(since=LONG_AGO, until=LONG_AGO + datetime.timedelta(seconds=20))
-    with recorded(big) as found:
-        assert people.call("rejudge_preview", few, RejudgePreview).count == 20
-        request = RejudgeStart(filter=few, reason="a trial", user="root")
+    narrow = RejudgeFilter(since=LONG_AGO, until=LONG_AGO + datetime.timedelta(seconds=20))
+    with recorded(big) as operations:
+        assert people.call("rejudge_preview", narrow, RejudgePreview).count == 20
+        request = RejudgeStart(filter=narrow, reason="a trial", user="root")
         number = people.call("rejudge_start", request, Rejudging).id
         people.call("rejudge_cancel", RejudgeAct(id=number, user="root", key="end"), Rejudging)
-    check(found)
+    check(operations)
 
 
 def test_what_goes_on_by_itself(big: World) -> None:
     """The leader's passes and the metrics, for a while."""
     judicator = big.judicators[0].judicator
     wait_for(lambda: judicator.lead.leading, what="a leader")
-    with recorded(big) as found:
+    with recorded(big) as operations:
         for _ in range(3):
             big.judicators[0].do(judicator.lead.sweep_once())
         big.judicators[0].do(judicator.figures.look())
@@ -430,7 +431,7 @@ def test_what_goes_on_by_itself(big: World) -> None:
         assert big.judicators[0].do(judicator.replica.compare()) == 0
         big.judicators[0].do(judicator.rejudgings.sweep())
         assert big.judicators[0].do(judicator.retention.once(lambda: True))
-    check(found)
+    check(operations)
 
 
 def test_all_that_was_sent(big: World) -> None:

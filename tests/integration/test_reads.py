@@ -57,10 +57,12 @@ class _Listener(pymongo.monitoring.CommandListener):
     """Notes the commands of the call whose context they are sent in; a judicator's loops have none."""
 
     def started(self, event: CommandStartedEvent) -> None:
-        noted = stored.get()
+        note = stored.get()
         stages = event.command.get("pipeline", [])
-        if noted is not None and (event.command_name in STORES or any({"$merge", "$out"} & set(one) for one in stages)):
-            noted.append(f"{event.command_name} {event.command.get(event.command_name)}")
+        if note is not None and (
+            event.command_name in STORES or any({"$merge", "$out"} & set(step) for step in stages)
+        ):
+            note.append(f"{event.command_name} {event.command.get(event.command_name)}")
 
     def succeeded(self, event: CommandSucceededEvent) -> None:
         """Nothing."""
@@ -73,8 +75,8 @@ class _Listener(pymongo.monitoring.CommandListener):
 def world(tmp_path_factory: pytest.TempPathFactory, etcd_endpoint: str, mongod_address: str) -> Iterator[World]:
     pymongo.monitoring.register(_Listener())
     directory: Path = tmp_path_factory.mktemp("world")
-    with patient_world(directory, etcd_endpoint, mongod_address) as made:
-        yield made
+    with patient_world(directory, etcd_endpoint, mongod_address) as world:
+        yield world
 
 
 def requests(world: World) -> dict[str, m.Message]:
@@ -82,7 +84,7 @@ def requests(world: World) -> dict[str, m.Message]:
     people, executor = world.client(), world.executor()
     executor.report(vacant=0)
     small = imported(people, "small")
-    _, other = judge(people, executor, "WA", "AC")
+    _, wrong = judge(people, executor, "WA", "AC")
     judge(people, executor, "AC", user="eve")
     first = start(people, user=["ann"], verdict=["WA"])
     rejudge(executor, {"int main(){} // 0": "AC"})
@@ -132,7 +134,7 @@ def requests(world: World) -> dict[str, m.Message]:
         "problem_import": import_other,
         "problem_statements": PagesRequest(problem="other", hash=import_other.manifest),
         "rejudge_apply": RejudgeAct(id=first.id, user="root", key="a"),
-        "rejudge_start": RejudgeStart(filter=RejudgeFilter(ids=[other]), reason="r", user="root"),
+        "rejudge_start": RejudgeStart(filter=RejudgeFilter(ids=[wrong]), reason="r", user="root"),
         "rejudge_cancel": RejudgeAct(id=first.id + 1, user="root", key="c"),
         "session_begin": SessionBegin(id="a" * 64, user="ann"),
         "session_end": SessionEnd(id="a" * 64, user="ann"),
@@ -145,7 +147,7 @@ def requests(world: World) -> dict[str, m.Message]:
         "webhook_ping": WebhookRef(name="w"),
         "webhook_resend": Resend(webhook="w"),
         "webhook_remove": WebhookRef(name="w"),
-        "delete_submission": m.TaskRef(id=other),
+        "delete_submission": m.TaskRef(id=wrong),
         "delete_problem": ProblemName(name="small"),
         "purge": PurgeRequest(user="eve"),
     }
@@ -153,20 +155,20 @@ def requests(world: World) -> dict[str, m.Message]:
 
 def test_what_stores_something_says_so_and_what_does_not_says_that(world: World) -> None:
     judicator = world.judicators[0].judicator
-    asked = requests(world)
-    assert set(asked) == {name for name, row in METHODS.items() if row.each is None}
+    every_request = requests(world)
+    assert set(every_request) == {name for name, row in METHODS.items() if row.each is None}
 
-    async def sent(name: str, request: m.Message) -> list[str]:
-        noted: list[str] = []
-        stored.set(noted)
+    async def commands_of(name: str, request: m.Message) -> list[str]:
+        note: list[str] = []
+        stored.set(note)
         executors = EXECUTOR in METHODS[name].roles and GATEWAY not in METHODS[name].roles
         peer = Peer("e1", EXECUTOR) if executors else Peer("gw", GATEWAY, By(actor="root", role="admin", call=name))
         await judicator.dispatcher(name, request, peer)
-        return noted
+        return note
 
     wrong: dict[str, Any] = {}
-    for name, request in asked.items():
-        noted = world.judicators[0].do(sent(name, request))
-        if METHODS[name].reads == bool(noted):
-            wrong[name] = noted or "stored nothing, but its row does not say that it only reads"
+    for name, request in every_request.items():
+        commands = world.judicators[0].do(commands_of(name, request))
+        if METHODS[name].reads == bool(commands):
+            wrong[name] = commands or "stored nothing, but its row does not say that it only reads"
     assert wrong == {}

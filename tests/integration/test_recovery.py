@@ -44,48 +44,48 @@ class Judicator:
 
     def look(self, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
         assert main(["look", "--etc", str(self.etc)]) == 0
-        found: dict[str, Any] = json.loads(capsys.readouterr().out)
-        return found
+        summary: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return summary
 
 
 @pytest.fixture
 def three(tmp_path: Path) -> Iterator[list[Judicator]]:
     with etcd_cluster(tmp_path / "etcd", 3) as hosts:
         replica_set = Cluster(tmp_path / "mongodb", host_port(hosts[0].client))
-        made = []
+        judicators = []
         for host in hosts:
-            endpoints = [host_port(host.client), *(host_port(one.client) for one in hosts if one is not host)]
+            endpoints = [host_port(host.client), *(host_port(peer.client) for peer in hosts if peer is not host)]
             daemon = replica_set.daemon(host.name, etcd={**replica_set.etcd_config, "endpoints": endpoints})
-            made.append(Judicator(host, daemon, tmp_path / host.name))
-            made[-1].write()
+            judicators.append(Judicator(host, daemon, tmp_path / host.name))
+            judicators[-1].write()
             daemon.start()
         try:
             replica_set.wait_votes([1, 1, 1])
-            with replica_set.client([one.mongodb for one in made]) as client:
+            with replica_set.client([judicator.mongodb for judicator in judicators]) as client:
                 client.judge.tasks.insert_many([{"_id": number} for number in range(40)])
-            yield made
+            yield judicators
         finally:
             replica_set.close()
 
 
-def votes(one: Judicator) -> list[int]:
-    hello = one.mongodb.ask("hello") or {}
-    return sorted(member["votes"] for member in one.mongodb.config()["members"]) if hello.get("primary") else []
+def votes(judicator: Judicator) -> list[int]:
+    hello = judicator.mongodb.ask("hello") or {}
+    return sorted(member["votes"] for member in judicator.mongodb.config()["members"]) if hello.get("primary") else []
 
 
 def test_one_of_three_goes_on_with_all_it_has(three: list[Judicator], capsys: pytest.CaptureFixture[str]) -> None:
-    last, *others = three
-    found = last.look(capsys)
-    assert (found["quorum"], found["primary"], found["submissions"]) == (True, True, 40)
+    last, *removed = three
+    summary = last.look(capsys)
+    assert (summary["quorum"], summary["primary"], summary["submissions"]) == (True, True, 40)
     # Submissions that everybody has acknowledged are on the last one, too.
     wait_for(lambda: last.look(capsys)["submissions"] == 40, what="40 submissions")
-    for one in others:
-        one.lose_disk()
+    for judicator in removed:
+        judicator.lose_disk()
     wait_for(lambda: not last.look(capsys)["primary"], what="no primary any more")
-    found = last.look(capsys)
-    assert (found["etcd"], found["mongodb"], found["quorum"], found["primary"]) == (True, True, False, False)
-    assert found["newest"].startswith("20") and "40 submissions, the last write at 20" in found["sentence"]
-    assert others[0].look(capsys)["sentence"] == f"{others[0].etcd.name}: has no data"
+    summary = last.look(capsys)
+    assert (summary["etcd"], summary["mongodb"], summary["quorum"], summary["primary"]) == (True, True, False, False)
+    assert summary["newest"].startswith("20") and "40 submissions, the last write at 20" in summary["sentence"]
+    assert removed[0].look(capsys)["sentence"] == f"{removed[0].etcd.name}: has no data"
 
     last.etcd.stop()
     # As if the first one had been cut off after it: the second finds what the first has made.
@@ -93,32 +93,32 @@ def test_one_of_three_goes_on_with_all_it_has(three: list[Judicator], capsys: py
         assert main(["etcd", "--etc", str(last.etc)]) == 0
         assert f"'{last.etcd.name}' is the only one of 1" in capsys.readouterr().out
     assert len(list(last.etcd.data.glob(f"{alone.ASIDE}-*/member"))) == 2
-    last.etcd.configure("join", [one.etcd for one in three]).start()
+    last.etcd.configure("join", [host.etcd for host in three]).start()
     last.etcd.wait_voters(last.etcd)
-    gone = [argument for one in others for argument in ("--gone", one.etcd.name)]
+    arguments = [argument for peer in removed for argument in ("--gone", peer.etcd.name)]
     for _ in range(2):
-        assert main(["mongodb", "--etc", str(last.etc), *gone]) == 0, capsys.readouterr().err
+        assert main(["mongodb", "--etc", str(last.etc), *arguments]) == 0, capsys.readouterr().err
         assert f"{last.mongodb.address} is the primary of replica set" in capsys.readouterr().out
     wait_for(lambda: votes(last) == [1], what="one voter")
     assert last.look(capsys)["submissions"] == 40
 
-    for one in others:
-        one.etcd.configure("join", [host.etcd for host in three]).start()
-        one.mongodb.start()
-    last.etcd.wait_voters(*(one.etcd for one in three), timeout=60)
+    for judicator in removed:
+        judicator.etcd.configure("join", [host.etcd for host in three]).start()
+        judicator.mongodb.start()
+    last.etcd.wait_voters(*(host.etcd for host in three), timeout=60)
     wait_for(lambda: votes(last) == [1, 1, 1], what="three voters again")
-    assert all(one.look(capsys)["submissions"] == 40 for one in three)
+    assert all(host.look(capsys)["submissions"] == 40 for host in three)
 
 
 def test_nothing_is_made_of_nothing(three: list[Judicator], capsys: pytest.CaptureFixture[str]) -> None:
-    one = three[0]
+    judicator = three[0]
     # Its own server still runs: its ports are taken.
-    one.etcd.settings["stop_grace"] = 0.5
-    one.write()
-    assert main(["etcd", "--etc", str(one.etc)]) == 3
+    judicator.etcd.settings["stop_grace"] = 0.5
+    judicator.write()
+    assert main(["etcd", "--etc", str(judicator.etc)]) == 3
     assert "cannot be listened on" in capsys.readouterr().err
-    one.lose_disk()
-    assert main(["etcd", "--etc", str(one.etc)]) == 3
+    judicator.lose_disk()
+    assert main(["etcd", "--etc", str(judicator.etc)]) == 3
     assert "has no data of etcd to begin with; name another judicator" in capsys.readouterr().err
 
 
@@ -132,10 +132,10 @@ def test_the_forced_configuration_has_this_member_alone() -> None:
         ],
         "settings": {"replicaSetId": "r"},
     }
-    made = alone.forced(document, "10.0.0.2:27017")
-    assert made["members"] == [
+    document_ = alone.forced(document, "10.0.0.2:27017")
+    assert document_["members"] == [
         {"_id": 4, "host": "10.0.0.2:27017", "votes": 1, "priority": 1, "tags": {"incarnation": "x"}}
     ]
-    assert (made["version"], made["settings"]) == (8, {"replicaSetId": "r"})
+    assert (document_["version"], document_["settings"]) == (8, {"replicaSetId": "r"})
     with pytest.raises(RefusedError, match="does not list"):
         alone.forced(document, "10.0.0.3:27017")
