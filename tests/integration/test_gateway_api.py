@@ -89,19 +89,15 @@ def judge_all(executor):
 
 
 def test_from_submit_to_verdict(ada, executor):
-    task = check(ada("POST", "/submissions", json=SOURCE), 201, "submit")
+    answer = ada("POST", "/submissions", json=SOURCE)
+    task = check(answer, 201, "submit")
     assert task["status"] == "pending" and task["submission"]["user"] == "ada"
+    assert answer.headers["Location"] == f"/api/v1/submissions/{task['id']}"
+    assert ada("GET", answer.headers["Location"].removeprefix(PREFIX)).json["id"] == task["id"]
     judge_all(executor)
     judged = check(ada("GET", f"/submissions/{task['id']}"), 200, "get")
     assert (judged["status"], judged["verdict"], judged["done"]) == ("success", "AC", True)
     assert judged["version"] > task["version"]
-
-
-def test_submit_says_where_the_task_is(ada, executor):
-    answer = ada("POST", "/submissions", json=SOURCE)
-    assert answer.headers["Location"] == f"/api/v1/submissions/{answer.json['id']}"
-    assert ada("GET", answer.headers["Location"].removeprefix(PREFIX)).json["id"] == answer.json["id"]
-    judge_all(executor)
 
 
 def test_the_same_key_gives_the_same_task(ada, bob):
@@ -289,24 +285,20 @@ def test_an_empty_body_is_an_empty_submission(ada):
 
 
 @pytest.mark.parametrize(
-    ("query", "field", "text"),
+    ("/submissions?query", "field", "text"),
     [
-        ("verdict=XX", "verdict", "should be 'AC'"),
-        ("limit=0", "limit", "greater than or equal to 1"),
-        ("limit=many", "limit", "valid integer"),
-        ("done=perhaps", "done", "valid boolean"),
-        ("before=x", "before", "pattern"),
-        ("verdit=AC", "verdit", "did you mean 'verdict'"),
-        ("verdict=AC&verdict=WA", "verdict", "more than once"),
+        ("/submissions?verdict=XX", "verdict", "should be 'AC'"),
+        ("/submissions?limit=0", "limit", "greater than or equal to 1"),
+        ("/submissions?limit=many", "limit", "valid integer"),
+        ("/submissions?done=perhaps", "done", "valid boolean"),
+        ("/submissions?before=x", "before", "pattern"),
+        ("/submissions?verdit=AC", "verdit", "did you mean 'verdict'"),
+        ("/submissions?verdict=AC&verdict=WA", "verdict", "more than once"),
+        *((f"/submissions/{ID}?wait={wait}", "wait", "wait") for wait in ("-1", "31", "nan", "x")),
     ],
 )
-def test_searches_that_are_refused(ada, query, field, text):
-    error(ada("GET", f"/submissions?{query}"), 400, "field", text, field)
-
-
-@pytest.mark.parametrize("wait", ["-1", "31", "nan", "x"])
-def test_waits_that_are_refused(ada, wait):
-    error(ada("GET", f"/submissions/{ID}?wait={wait}"), 400, "field", "wait", "wait")
+def test_queries_that_are_refused(ada, path, field, text):
+    error(ada("GET", path), 400, "field", text, field)
 
 
 @pytest.mark.parametrize(
@@ -316,12 +308,11 @@ def test_what_does_not_exist(ada, path):
     error(ada("GET", path), 404, "not_found", "there is no")
 
 
-def test_chunked_bodies_are_refused_in_words(ada):
-    error(
-        ada("POST", "/submissions", headers={"Transfer-Encoding": "chunked", "Content-Type": "application/json"}),
-        411, "length", "has no Content-Length",
-    )  # fmt: skip
-    error(ada("GET", "/none", headers={"Transfer-Encoding": "chunked"}), 404, "not_found", "there is no")
+def test_chunked_bodies_are_refused_in_words(ada, admin):
+    chunked = {"headers": {"Transfer-Encoding": "chunked", "Content-Type": "application/json"}}
+    error(admin("PUT", f"/blobs/{'0' * 64}", **chunked), 411, "length", "Content-Length")
+    error(ada("POST", "/submissions", **chunked), 411, "length", "has no Content-Length")
+    error(ada("GET", "/none", **chunked), 404, "not_found", "there is no")
 
 
 def test_methods_that_a_path_does_not_have(ada):
@@ -504,10 +495,6 @@ def test_blobs(admin):
     error(admin("POST", "/problems", json={"manifest": "x"}), 400, "field", "pattern", "manifest")
     assert admin("POST", "/problems", json={"manifest": "0" * 64}).status_code in {400, 404}
     assert admin("POST", "/problems", json={"manifest": sha}).status_code == 400, "not a manifest"
-
-
-def test_a_put_without_a_length_is_refused(admin):
-    error(admin("PUT", f"/blobs/{'0' * 64}", headers={"Transfer-Encoding": "chunked"}), 411, "length", "Content-Length")
 
 
 # --- no judicator ----------------------------------------------------------------------------------------------

@@ -711,12 +711,12 @@ def test_files_are_kept_when_a_submission_is_edited(ada, prepared):
     assert f'href="/problems/hello?from={ID}#submit"' in page.text and "Hello, you!" in page.text
     assert page.text.count('href="/problems/hello"') == 1, "the title leads to the problem"
     form = ada.get(f"/submit?from={ID}").text
-    assert all(f'name="keep" value="{request.name}" checked' in form for request in files)
+    assert all(f'name="keep" value="{file.name}" checked' in form for file in files)
     mended = (io.BytesIO(b"mended"), "main.c")
     typed = {"from": ID, "keep": ["main.c", "lib/a.h"], "language": "c", "entry": "main.c", "source": ""}
     ada.post(f"/submit?from={ID}", "/submit", **typed, file=mended)
     submission = next(request for name, request in prepared.asked if name == "add")
-    assert {request.name: request.data for request in submission.files} == {"main.c": b"mended", "lib/a.h": b"lib/a.h"}
+    assert {file.name: file.data for file in submission.files} == {"main.c": b"mended", "lib/a.h": b"lib/a.h"}
     prepared.answers["get"] = failing(NotFoundError("gone"))
     assert ada.get(f"/submit?from={ID}").status_code == 404, "another's is not shown either"
 

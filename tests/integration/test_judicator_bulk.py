@@ -11,8 +11,7 @@ from bson import ObjectId
 from pymongo.errors import AutoReconnect
 
 from judge.judicator.tasks.writing import BulkWriter
-from judge.model import messages as m
-from tests.support.judicators import World, accepted, source, waiting, write
+from tests.support.judicators import World, accepted, add, get, waiting, write
 from tests.support.servers import wait_for
 
 
@@ -95,7 +94,7 @@ def test_a_lost_reply_to_a_bulk_loses_and_doubles_nothing(world: World, ending: 
     """The outcome of every task in it is found out: each is judged once."""
     running = world.judicator()
     people, executor = world.client(), world.executor(slots=5)
-    tasks = [people.call("add", source(f"int main(){{}} // {number}"), m.AddReply).task.id for number in range(5)]
+    tasks = [add(people, f"int main(){{}} // {number}") for number in range(5)]
     lifecycle = running.judicator.tasks
     writer = lifecycle._ends if ending else lifecycle.assigner._claims
     if ending:
@@ -108,7 +107,7 @@ def test_a_lost_reply_to_a_bulk_loses_and_doubles_nothing(world: World, ending: 
 
     def judged() -> bool:
         executor.report(*completed, *(accepted(assignment) for assignment in list(executor.work.values())))
-        return all(people.call("get", m.GetRequest(id=task), m.Task).done for task in tasks)
+        return all(get(people, task).done for task in tasks)
 
     wait_for(judged, what="the verdicts")
     documents = list(world.db.tasks.find())

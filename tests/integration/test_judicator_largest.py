@@ -15,7 +15,7 @@ from judge.config import SubmissionLimits
 from judge.model import messages as m
 from judge.model.problem import ProblemImport, ProblemInfo
 from judge.rpc.client import RpcClient
-from tests.support.judicators import FAST, World, accepted
+from tests.support.judicators import FAST, World, accepted, get
 
 # Seconds within which another call is answered; a busy machine takes some of it.
 PATIENCE = 3.0
@@ -113,7 +113,7 @@ def test_submissions_and_results_of_most_tests_hold_up_nobody(world: World) -> N
             executor.report()
             (assignment,) = executor.work.values()
             executor.report(accepted(assignment, result=m.Result(tests=rows)))
-            judged = people.call("get", m.GetRequest(id=task), m.Task)
+            judged = get(people, task)
             assert judged.result is not None
             assert len(judged.result.tests) == m.TESTS
     assert pings.worst < PATIENCE

@@ -18,7 +18,7 @@ from judge.model import messages as m
 from judge.model.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply
 from judge.rpc.client import RpcClient
 from judge.rpc.endpoints import EtcdEndpoints
-from tests.support.judicators import FAST, Executor, Running, World, accepted, resign, source
+from tests.support.judicators import FAST, Executor, Running, World, accepted, add, get, resign
 from tests.support.servers import etcd_server, free_port, wait_for
 
 
@@ -64,7 +64,7 @@ def test_one_leads_and_another_takes_over_with_a_larger_epoch(world: World) -> N
 def test_a_silent_executors_task_is_judged_elsewhere(world: World) -> None:
     world.judicator(**FAST)
     people, silent, second = world.client(), world.executor("e1"), world.executor("e2")
-    task = people.call("add", source(), m.AddReply).task.id
+    task = add(people)
     silent.report()
     silent.report()
     late = accepted(silent.work[task])
@@ -80,7 +80,7 @@ def test_a_silent_executors_task_is_judged_elsewhere(world: World) -> None:
     assert "executor 'e1' does not report" in faults
     assert silent.report(late, vacant=0).drop
     second.report(accepted(second.work[task]))
-    stored = people.call("get", m.GetRequest(id=task), m.Task)
+    stored = get(people, task)
     assert (stored.verdict, stored.judged_by) == ("AC", "e2")
     assert "dead" in stored.history[0].reason
     alive = {row.name: row.alive for row in people.call("executors", m.Empty(), ExecutorsReply).executors}
@@ -90,11 +90,11 @@ def test_a_silent_executors_task_is_judged_elsewhere(world: World) -> None:
 def test_a_task_that_only_waited_in_a_dead_executor_is_hardly_blamed(world: World) -> None:
     world.judicator(**FAST, attempts=1)
     people, dead = world.client(), world.executor(slots=2)
-    began, waited = (people.call("add", source(), m.AddReply).task.id for _ in range(2))
+    began, waited = (add(people) for _ in range(2))
     dead.report(vacant=2, ahead=1)
 
     def over(task: str) -> m.Task:
-        return people.call("get", m.GetRequest(id=task), m.Task)
+        return get(people, task)
 
     wait_for(lambda: over(began).done and over(waited).status == "retrying", what="the end of their executor")
     assert over(began).verdict == "JE"
@@ -105,12 +105,12 @@ def test_a_task_without_beats_expires_though_its_executor_reports(world: World) 
     """A report that lists the task at another attempt keeps the executor alive, not the task."""
     running = world.judicator(**FAST)
     people, executor = world.client(), world.executor()
-    task = people.call("add", source(), m.AddReply).task.id
+    task = add(people)
     executor.report()
     world.db.tasks.update_one({}, {"$set": {"executor": "ghost"}})
     with Alive(world.executor("e2")):
-        wait_for(lambda: people.call("get", m.GetRequest(id=task), m.Task).status == "retrying", what="expiry")
-    stored = people.call("get", m.GetRequest(id=task), m.Task)
+        wait_for(lambda: get(people, task).status == "retrying", what="expiry")
+    stored = get(people, task)
     assert stored.history[0].reason == f"no sign of life for {FAST['task_expiry']} s"
     assert running.judicator.lead.leading
 
@@ -118,12 +118,12 @@ def test_a_task_without_beats_expires_though_its_executor_reports(world: World) 
 def test_a_live_executor_keeps_its_task_for_long(world: World) -> None:
     running = world.judicator(**FAST)
     people, executor = world.client(), world.executor()
-    task = people.call("add", source(), m.AddReply).task.id
+    task = add(people)
     executor.report()
     wait_for(lambda: running.judicator.lead.leading, what="a leader")
     with Alive(executor):
         assert people.call("get", m.GetRequest(id=task, wait=7), m.Task).attempt == 1
-    assert people.call("get", m.GetRequest(id=task), m.Task).executor == "e1"
+    assert get(people, task).executor == "e1"
 
 
 def test_the_dead_are_forgotten_except_the_drained(world: World) -> None:
@@ -147,14 +147,14 @@ def test_losing_etcd_stops_leading_and_nothing_else(world: World, tmp_path: Path
         wait_for(lambda: running.judicator.lead.leading, what="a leader")
         wait_for(lambda: running.judicator.register.registered, what="registration")
         people, executor = world.client(), world.executor()
-        before = people.call("add", source(), m.AddReply).task.id
+        before = add(people)
         executor.report()
     wait_for(lambda: not running.judicator.lead.leading, what="the end of leading")
     assert executor.report(accepted(executor.work[before])).settled
-    after = people.call("add", source(), m.AddReply).task.id
+    after = add(people)
     executor.report()
     executor.report(accepted(executor.work[after]))
-    assert people.call("get", m.GetRequest(id=after), m.Task).verdict == "AC"
+    assert get(people, after).verdict == "AC"
     assert running.judicator.crashed() is None
 
 
@@ -163,27 +163,27 @@ def test_without_any_etcd_submissions_are_taken_and_assigned_once_it_is_there(wo
     nothing = EtcdClient(endpoints=[f"127.0.0.1:{port}"], timeout=0.3, prefix="/x/")
     running = world.judicator(etcd=nothing, leads=False)
     people, executor = world.client(), world.executor()
-    task = people.call("add", source(), m.AddReply).task.id
-    assert people.call("get", m.GetRequest(id=task), m.Task).status == "pending"
+    task = add(people)
+    assert get(people, task).status == "pending"
     with pytest.raises(JudgeError, match="no judicator"):
         executor.rpc.call("report", executor.request(), m.ReportReply, timeout=1.0)
     with etcd_server(tmp_path / "late", port):
         running.leading()
         executor.report()
         executor.report(accepted(executor.work[task]))
-    assert people.call("get", m.GetRequest(id=task), m.Task).verdict == "AC"
+    assert get(people, task).verdict == "AC"
 
 
 def test_results_are_committed_while_nobody_leads(world: World) -> None:
     running = world.judicator()
     people, executor = world.client(), world.executor()
-    task = people.call("add", source(), m.AddReply).task.id
+    task = add(people)
     executor.report()
     running.do(resign(running))
     reply = executor.report(accepted(executor.work[task]))
     assert [ref.id for ref in reply.settled] == [task]
     assert reply.epoch == 0
-    assert people.call("get", m.GetRequest(id=task), m.Task).verdict == "AC"
+    assert get(people, task).verdict == "AC"
 
 
 def test_a_deposed_leader_does_not_sweep(world: World) -> None:
@@ -210,7 +210,7 @@ def test_a_blind_spell_does_not_count_as_silence(world: World, monkeypatch: pyte
     running = world.judicator(**FAST)
     lead = running.judicator.lead
     people, executor = world.client(), world.executor()
-    task = people.call("add", source(), m.AddReply).task.id
+    task = add(people)
     executor.report()
     executor.report(vacant=0)
     wait_for(lambda: lead.leading and lead._notes, what="a sweep")
@@ -223,7 +223,7 @@ def test_a_blind_spell_does_not_count_as_silence(world: World, monkeypatch: pyte
     assert decision.expired == []
     assert lead._observed - observed < 5
     executor.report(vacant=0)
-    assert people.call("get", m.GetRequest(id=task), m.Task).executor == "e1"
+    assert get(people, task).executor == "e1"
 
 
 def test_clients_find_judicators_in_etcd_and_follow_them(world: World) -> None:
@@ -233,11 +233,11 @@ def test_clients_find_judicators_in_etcd_and_follow_them(world: World) -> None:
     endpoints = EtcdEndpoints(etcd)
     client = world.stack.enter_context(RpcClient(endpoints, world.tls("gw", "gateway"), 10.0))
     assert client.call("ping", m.Empty(), m.Pong).name == "j1"
-    two = world.judicator("j2", **FAST)
-    wait_for(lambda: two.judicator.register.registered, what="registration")
+    second = world.judicator("j2", **FAST)
+    wait_for(lambda: second.judicator.register.registered, what="registration")
     judicator.stop()
     assert client.call("ping", m.Empty(), m.Pong).name == "j2"
-    assert endpoints() == [two.address]
+    assert endpoints() == [second.address]
     # etcd gone: the last known ones stay in use.
     etcd.close()
     endpoints.refresh(5.0)

@@ -11,7 +11,7 @@ import pytest
 from judge.judicator import loops
 from judge.model import messages as m
 from judge.model.overview import ExecutorsReply, StatusReply
-from tests.support.judicators import FAST, World, judge, rejudge, show, source, sources, start
+from tests.support.judicators import FAST, World, add, get, judge, rejudge, show, sources, start
 from tests.support.servers import wait_for
 
 PATIENT = {"executor_expiry": 3600.0, "executor_forget": 7200.0, "task_expiry": 3600.0, "leader_ttl": 2}
@@ -61,7 +61,7 @@ def test_a_rejudging_that_cannot_be_advanced_keeps_no_other_from_its_end(
 def test_one_task_that_cannot_be_given_back_keeps_no_other_waiting(world: World) -> None:
     running = world.judicator("j1", **FAST)
     people, silent = world.client(), world.executor("e1", slots=2)
-    bad, good = (people.call("add", source(), m.AddReply).task.id for _ in range(2))
+    bad, good = (add(people) for _ in range(2))
     give_back = running.judicator.tasks.give_back
 
     async def picky(item: Any, *args: Any, **options: Any) -> bool:
@@ -71,7 +71,7 @@ def test_one_task_that_cannot_be_given_back_keeps_no_other_waiting(world: World)
 
     running.judicator.tasks.give_back = picky  # type: ignore[method-assign]
     silent.report()
-    wait_for(lambda: people.call("get", m.GetRequest(id=good), m.Task).status == "retrying", what="the other task")
+    wait_for(lambda: get(people, good).status == "retrying", what="the other task")
     executors = people.call("executors", m.Empty(), ExecutorsReply).executors
     assert [executor.alive for executor in executors] == [False]
     wait_for(lambda: any("the sweep of" in text or "sweep of" in text for text in warned(world)), what="a warning")

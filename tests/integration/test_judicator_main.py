@@ -58,7 +58,7 @@ def test_it_serves_and_ends_on_sigterm(world: World, tmp_path: Path) -> None:
     config = world.config(metrics=f"127.0.0.1:{port}", leader_ttl=2, register_ttl=2)
     daemon = Daemon(world, tmp_path, config)
     world.judicators.append(type("Known", (), {"address": config.listen})())
-    wait_for(lambda: daemon.said("the database is ready"), what="the database")
+    wait_for(lambda: daemon.logged("the database is ready"), what="the database")
     people = world.client()
     assert people.call("ping", m.Empty(), m.Pong).name == "j1"
     wait_for(lambda: people.call("ping", m.Empty(), m.Pong).leader, what="a leader")
@@ -82,7 +82,7 @@ def test_it_waits_for_the_database_and_answers_meanwhile(world: World, tmp_path:
     nothing = MongodbClient(seeds=["127.0.0.1:9"], timeout=0.5)
     config = world.config(mongodb=nothing)
     daemon = Daemon(world, tmp_path, config)
-    wait_for(lambda: daemon.said("waiting for the database"), what="a word about the database")
+    wait_for(lambda: daemon.logged("waiting for the database"), what="a word about the database")
     world.judicators.append(type("Known", (), {"address": config.listen})())
     assert world.client().call("ping", m.Empty(), m.Pong).name == "j1"
     daemon.process.send_signal(signal.SIGINT)
@@ -99,11 +99,6 @@ def test_a_port_in_use_is_one_sentence_and_exit_code_3(world: World, tmp_path: P
             text = daemon.log.read_text()
             assert "Traceback" not in text
             assert f"{address}" in text.splitlines()[-1]
-
-
-def test_run_returns_the_exit_code_of_a_refusal(world: World) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        assert run(world.config(listen=f"127.0.0.1:{listener.getsockname()[1]}")) == 3
 
 
 def test_run_serves_until_a_signal(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

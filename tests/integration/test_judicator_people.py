@@ -179,15 +179,6 @@ def test_search_filters_and_pages(world: World) -> None:
     assert brief.result.compile_log == ""
 
 
-@pytest.mark.parametrize("field", ["user", "problem", "language", "status", "verdict", "done", "executor"])
-def test_no_search_scans_the_collection(world: World, field: str) -> None:
-    world.judicator()
-    names = {"problem": "problem.name", "executor": "judged_by"}
-    plan = world.db.tasks.find({names.get(field, field): "x"}).sort([("_id", -1)]).explain()
-    assert "COLLSCAN" not in str(plan["queryPlanner"]["winningPlan"])
-    assert "'SORT'" not in str(plan["queryPlanner"]["winningPlan"])
-
-
 def test_what_one_has_solved_and_tried_is_ones_own(world: World) -> None:
     world.judicator()
     people, executor = world.client(), world.executor("e1", slots=2)
@@ -209,13 +200,6 @@ def test_what_one_has_solved_and_tried_is_ones_own(world: World) -> None:
 
     assert marks("ada") == (["hello"], ["hard"])
     assert marks("bob") == (["hard"], []) and marks("eve") == ([], [])
-
-
-def test_what_does_not_exist(world: World) -> None:
-    world.judicator()
-    people = world.client()
-    with pytest.raises(NotFoundError, match="no submission"):
-        people.call("get", m.GetRequest(id="0" * 24), m.Task)
 
 
 def test_problems_are_imported_listed_and_judged_against(world: World) -> None:

@@ -20,12 +20,8 @@ from judge.judicator.queue.fair import FairQueue
 from judge.judicator.replica import WAITING, WAITING_INDEX, WAITING_KEYS, Replica
 from judge.model import messages as m
 from judge.model.overview import StatusReply
-from tests.support.judicators import Executor, Running, World, accepted, runs, source, waiting, write
+from tests.support.judicators import Executor, Running, World, accepted, add, get, runs, source, waiting, write
 from tests.support.servers import wait_for
-
-
-def add(world: World, **fields: Any) -> str:
-    return world.client().call("add", source(**fields), m.AddReply).task.id
 
 
 def contents(queue: FairQueue) -> dict[bytes, tuple[Any, ...]]:
@@ -59,11 +55,11 @@ def test_an_index_covers_the_load(world: World) -> None:
 
 def test_the_change_stream_and_a_load_give_the_same_queue(world: World) -> None:
     """Whatever happens, at whichever judicator; and a comparison finds nothing."""
-    first, two = world.judicator("j1"), world.judicator("j2")
+    first, second = world.judicator("j1"), world.judicator("j2")
     before = repairs()
     dice = random.Random(3)
     executors = [world.executor(f"e{number}", slots=3, languages=("c", "java")) for number in range(2)]
-    clients = [world.client(f"gw{number}", at=at) for number, at in enumerate((first, two))]
+    clients = [world.client(f"gw{number}", at=at) for number, at in enumerate((first, second))]
     open_tasks: list[str] = []
     for executor in executors:
         executor.report(vacant=0)
@@ -87,7 +83,7 @@ def test_the_change_stream_and_a_load_give_the_same_queue(world: World) -> None:
             executor.report(accepted(task, retry=step == "back"), vacant=0)
     write(world.db, runs(5, number=1))
     loaded = fresh(first)
-    for running in (first, two):
+    for running in (first, second):
         queue = running.judicator.replica.queue
         wait_for(lambda queue=queue: contents(queue) == contents(loaded.queue), what="the same waiting tasks")
         own_runs = {task: (run.executor, run.attempt) for task, run in queue.running().items()}
@@ -100,7 +96,7 @@ def test_differences_are_repaired_and_counted(world: World, monkeypatch: pytest.
     monkeypatch.setattr("judge.judicator.replica._SECOND_LOOK", 0.1)
     running = world.judicator()
     before = repairs()
-    tasks = [add(world) for _ in range(3)]
+    tasks = [add(world.client()) for _ in range(3)]
     queue = running.judicator.replica.queue
     queue.remove(ObjectId(tasks[0]).binary)
     queue.start(ObjectId(tasks[1]).binary, "nobody", 1)
@@ -113,7 +109,7 @@ def test_differences_are_repaired_and_counted(world: World, monkeypatch: pytest.
 @pytest.mark.parametrize("field", [{"needs": 7}, {"priority": "urgent"}, {"submission.check": 5}])
 def test_a_task_that_cannot_be_read_ends_and_affects_nothing_else(world: World, field: dict[str, Any]) -> None:
     judicator = world.judicator("j1")
-    broken, good = add(world), add(world)
+    broken, good = add(world.client()), add(world.client())
     world.db.tasks.update_one({"_id": ObjectId(broken)}, {"$set": field})
     judicator.stop()
     world.judicators.remove(judicator)
@@ -163,7 +159,7 @@ def test_a_leader_that_was_frozen_between_decision_and_write_does_no_harm(
     """Both leaders assign what waits: each task is claimed once, and the late claim is refused by its executor."""
     old = world.judicator("j1", sweep_interval=0.5, task_expiry=3600.0, executor_expiry=3600.0, executor_forget=7200.0)
     new = world.judicator("j2", sweep_interval=0.5, task_expiry=3600.0, executor_expiry=3600.0, executor_forget=7200.0)
-    tasks = [add(world) for _ in range(40)]
+    tasks = [add(world.client()) for _ in range(40)]
     gate = Gate(old, monkeypatch)
     late = world.executor("late", slots=10)
     late.rpc = world.client("late", "executor", timeout=60.0, at=old)
@@ -241,21 +237,21 @@ async def _lead(running: Running) -> None:
 
 
 def test_a_planned_change_of_the_leader_is_short_and_loses_nothing(world: World) -> None:
-    first, two = world.judicator("j1"), world.judicator("j2")
+    first, second = world.judicator("j1"), world.judicator("j2")
     executor = world.executor()
     executor.rpc = world.client("e1", "executor", timeout=20.0)
-    client = world.client("gw2", at=two)
-    task = client.call("add", source(), m.AddReply).task.id
+    client = world.client("gw2", at=second)
+    task = add(client)
     executor.report()
     assert task in executor.work
-    waits = [client.call("add", source(user=f"u{number}"), m.AddReply).task.id for number in range(3)]
+    waits = [add(client, user=f"u{number}") for number in range(3)]
     gap: list[float] = []
 
     def stop() -> None:
         end = time.monotonic()
         wait_for(lambda: first.judicator.tasks.assigner.epoch is None, what="the end of the first")
         end = time.monotonic()
-        two.leading()
+        second.leading()
         gap.append(time.monotonic() - end)
 
     watcher = threading.Thread(target=stop)
@@ -280,14 +276,14 @@ def test_a_planned_change_of_the_leader_is_short_and_loses_nothing(world: World)
 def test_a_new_leader_gives_each_running_task_a_full_expiry(world: World) -> None:
     settings = {"sweep_interval": 0.2, "task_expiry": 3.0, "executor_expiry": 3.0}
     judicator = world.judicator("j1", **settings)
-    two = world.judicator("j2", **settings)
+    second = world.judicator("j2", **settings)
     executor: Executor = world.executor()
-    task = add(world)
+    task = add(world.client())
     wait_for(lambda: executor.report().add, what="the task")
     time.sleep(2)
     judicator.stop()
     world.judicators.remove(judicator)
-    two.leading()
+    second.leading()
     time.sleep(1.5)
     assert not executor.report().drop
-    assert world.client().call("get", m.GetRequest(id=task), m.Task).executor == "e1"
+    assert get(world.client(), task).executor == "e1"

@@ -15,16 +15,8 @@ from judge.common.errors import ConflictError, ForbiddenError, NotFoundError, St
 from judge.model import messages as m
 from judge.model.overview import DrainRequest, ExecutorState, StatusReply
 from judge.rpc.client import RpcClient
-from tests.support.judicators import World, accepted, source
+from tests.support.judicators import World, accepted, add, get, handed_out, source
 from tests.support.servers import wait_for
-
-
-def add(people: RpcClient, **fields: object) -> str:
-    return people.call("add", source(**fields), m.AddReply).task.id
-
-
-def get(people: RpcClient, task: str) -> m.Task:
-    return people.call("get", m.GetRequest(id=task), m.Task)
 
 
 def metric(name: str, **labels: str) -> float:
@@ -67,10 +59,7 @@ def test_the_whole_life_of_a_task(world: World) -> None:
 
 def test_a_heartbeat_without_news_is_not_stored_and_keeps_the_task(world: World) -> None:
     """The leader remembers heartbeats: a task that is listed is not taken back, and nothing is written for it."""
-    world.judicator(task_expiry=1.2, sweep_interval=0.2)
-    people, executor = world.client(), world.executor()
-    task = add(people)
-    executor.report()
+    _, executor, task = handed_out(world, task_expiry=1.2, sweep_interval=0.2)
     executor.report()
     before = world.db.tasks.find_one({"_id": ObjectId(task)})
     over = time.monotonic() + 3
@@ -82,10 +71,7 @@ def test_a_heartbeat_without_news_is_not_stored_and_keeps_the_task(world: World)
 
 def test_status_and_progress_are_stored_twice_a_second(world: World) -> None:
     """Not sooner: a short task ends before, and so is written no more than three times."""
-    world.judicator()
-    people, executor = world.client(), world.executor()
-    task = add(people)
-    executor.report()
+    people, executor, task = handed_out(world)
 
     def report(status: m.Status, progress: str, *, waiting: bool = False) -> m.Task:
         request = executor.request()
@@ -104,20 +90,14 @@ def test_status_and_progress_are_stored_twice_a_second(world: World) -> None:
 
 
 def test_a_hand_out_that_is_over_is_dropped_also_right_after_its_heartbeat(world: World) -> None:
-    world.judicator()
-    people, executor = world.client(), world.executor()
-    task = add(people)
-    executor.report()
+    people, executor, task = handed_out(world)
     executor.report()
     people.call("cancel", m.TaskRef(id=task), m.Task)
     assert [dropped.id for dropped in executor.report().drop] == [task]
 
 
 def test_the_same_completion_again_is_settled_and_changes_nothing(world: World) -> None:
-    world.judicator()
-    people, executor = world.client(), world.executor()
-    task = add(people)
-    executor.report()
+    people, executor, task = handed_out(world)
     completed = accepted(executor.work[task])
     executor.report(completed)
     before = get(people, task)
@@ -153,10 +133,7 @@ def test_a_lost_hand_out_goes_back_and_costs_no_attempt(world: World) -> None:
 
 
 def test_a_restarted_executors_tasks_go_back_at_once(world: World) -> None:
-    world.judicator()
-    people, executor = world.client(), world.executor()
-    task = add(people)
-    executor.report()
+    people, executor, task = handed_out(world)
     old = executor.request()
     executor.restart()
     reply = executor.report(vacant=0)
@@ -171,10 +148,7 @@ def test_a_restarted_executors_tasks_go_back_at_once(world: World) -> None:
 
 
 def test_a_spooled_result_of_an_earlier_life_is_committed_by_the_first_report(world: World) -> None:
-    world.judicator()
-    people, executor = world.client(), world.executor()
-    task = add(people)
-    executor.report()
+    people, executor, task = handed_out(world)
     completed = accepted(executor.work[task])
     executor.restart()
     executor.report(completed)
@@ -192,20 +166,20 @@ def test_an_older_report_is_refused(world: World) -> None:
 
 def test_a_stale_claim_never_commits_and_is_counted(world: World) -> None:
     world.judicator()
-    people, first, two = world.client(), world.executor("e1"), world.executor("e2")
+    people, first, second = world.client(), world.executor("e1"), world.executor("e2")
     task = add(people)
     first.report()
     late = accepted(first.work[task])
     first.restart()
     first.report(vacant=0)
-    two.report()
-    assert task in two.work
+    second.report()
+    assert task in second.work
     stale = metric("judge_stale_claims_total")
     reply = first.report(late, vacant=0)
     assert [ref.claim for ref in reply.drop] == [late.claim]
     assert [ref.claim for ref in reply.settled] == [late.claim]
     assert metric("judge_stale_claims_total") == stale + 1
-    two.report(accepted(two.work[task], status=m.Status.RUN_FAILED, verdict=m.Verdict.WA))
+    second.report(accepted(second.work[task], status=m.Status.RUN_FAILED, verdict=m.Verdict.WA))
     reply = first.report(late, vacant=0)
     assert [ref.claim for ref in reply.drop] == [late.claim]
     stored = get(people, task)
@@ -214,21 +188,18 @@ def test_a_stale_claim_never_commits_and_is_counted(world: World) -> None:
 
 def test_a_claim_of_another_executor_is_not_accepted(world: World) -> None:
     world.judicator()
-    people, first, two = world.client(), world.executor("e1"), world.executor("e2")
+    people, first, second = world.client(), world.executor("e1"), world.executor("e2")
     task = add(people)
     first.report()
     stolen = accepted(first.work[task])
-    assert [ref.claim for ref in two.report(stolen).drop] == [stolen.claim]
+    assert [ref.claim for ref in second.report(stolen).drop] == [stolen.claim]
     assert not get(people, task).done
     wrong = stolen.model_copy(update={"attempt": 7})
     assert first.report(wrong, vacant=0).drop
 
 
 def test_what_an_executor_no_longer_has_is_given_back(world: World) -> None:
-    world.judicator()
-    people, executor = world.client(), world.executor()
-    task = add(people)
-    executor.report()
+    people, executor, task = handed_out(world)
     executor.report()
     executor.work.clear()
     executor.report(vacant=0)
@@ -248,9 +219,9 @@ def test_an_executor_is_told_to_drop_what_is_not_its(world: World) -> None:
 
 def test_attempts_end_with_evidence(world: World) -> None:
     world.judicator(attempts=3)
-    people, first, two = world.client(), world.executor("e1"), world.executor("e2")
+    people, first, second = world.client(), world.executor("e1"), world.executor("e2")
     task = add(people)
-    for executor in (first, two, first):
+    for executor in (first, second, first):
         executor.report()
         assert task in executor.work, executor.name
         executor.report()
@@ -310,8 +281,8 @@ def test_only_the_last_of_a_hand_out_wait(world: World) -> None:
 
 def test_a_task_prefers_an_executor_that_has_not_failed_it(world: World) -> None:
     world.judicator()
-    people, first, two = world.client(), world.executor("e1"), world.executor("e2", languages=("c",))
-    two.report(vacant=0)
+    people, first, second = world.client(), world.executor("e1"), world.executor("e2", languages=("c",))
+    second.report(vacant=0)
     failed, fresh = add(people), add(people)
     first.report()
     retry = accepted(first.work[failed], retry=True, result=m.Result(reason="the sandbox is broken"))
@@ -319,7 +290,7 @@ def test_a_task_prefers_an_executor_that_has_not_failed_it(world: World) -> None
     assert [ref.id for ref in reply.settled] == [failed]
     assert [task.id for task in reply.add] == [fresh]
     assert get(people, failed).history[0].reason == "the sandbox is broken"
-    assert [task.id for task in two.report().add] == [failed]
+    assert [task.id for task in second.report().add] == [failed]
 
 
 def test_a_single_executor_gets_a_failed_task_again_and_first(world: World) -> None:
@@ -331,10 +302,7 @@ def test_a_single_executor_gets_a_failed_task_again_and_first(world: World) -> N
 
 
 def test_attempts_that_nobody_is_to_blame_for_weigh_little(world: World) -> None:
-    world.judicator(attempts=1)
-    people, executor = world.client(), world.executor("e1")
-    task = add(people)
-    executor.report()
+    people, executor, task = handed_out(world, attempts=1)
     for _ in range(9):
         executor.report(accepted(executor.work[task], retry=True, penalty=False))
         assert not get(people, task).done
@@ -343,10 +311,7 @@ def test_attempts_that_nobody_is_to_blame_for_weigh_little(world: World) -> None
 
 
 def test_a_completion_that_is_none_is_given_back(world: World) -> None:
-    world.judicator()
-    people, executor = world.client(), world.executor("e1")
-    task = add(people)
-    executor.report()
+    people, executor, task = handed_out(world)
     reply = executor.report(accepted(executor.work[task], verdict=None), vacant=0)
     assert reply.settled
     assert "without a verdict" in get(people, task).history[0].reason

@@ -14,7 +14,7 @@ from judge.common.errors import ForbiddenError
 from judge.common.pki.refused import DOCUMENT
 from judge.judicator.rejudging import verdicts
 from judge.model import messages as m
-from tests.support.judicators import Running, World, accepted, resign, source, start
+from tests.support.judicators import Running, World, accepted, add, get, resign, start
 
 PATIENT = {"executor_expiry": 3600.0, "executor_forget": 7200.0, "task_expiry": 3600.0}
 
@@ -42,7 +42,7 @@ def test_a_verdict_is_committed_although_its_hand_out_is_not_seen_yet(
     world: World, running: Running, monkeypatch: pytest.MonkeyPatch, leading: bool
 ) -> None:
     people, executor = world.client(), world.executor()
-    task = people.call("add", source(), m.AddReply).task.id
+    task = add(people)
     executor.report()
     tasks = running.judicator.tasks
     monkeypatch.setattr(tasks, "_read_hand_outs", without_at_first(tasks._read_hand_outs, {}))
@@ -52,7 +52,7 @@ def test_a_verdict_is_committed_although_its_hand_out_is_not_seen_yet(
         running.do(resign(running))
     reply = executor.report(accepted(executor.work[task]))
     assert not reply.drop
-    judged = people.call("get", m.GetRequest(id=task), m.Task)
+    judged = get(people, task)
     assert (judged.verdict, judged.attempt) == (m.Verdict.AC, 1)
 
 
@@ -60,7 +60,7 @@ def test_a_run_goes_on_although_its_hand_out_is_not_seen_yet(
     world: World, running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     people, executor = world.client(), world.executor(slots=2)
-    tasks = [people.call("add", source(f"int x{n};"), m.AddReply).task.id for n in range(2)]
+    tasks = [add(people, f"int x{n};") for n in range(2)]
     executor.report()
     own = running.judicator.tasks
     given_out = running.do(own._read_hand_outs("e1"))
@@ -69,7 +69,7 @@ def test_a_run_goes_on_although_its_hand_out_is_not_seen_yet(
     assert not executor.report().drop
     executor.report(*[accepted(assignment) for assignment in executor.work.values()])
     for task in tasks:
-        judged = people.call("get", m.GetRequest(id=task), m.Task)
+        judged = get(people, task)
         assert (judged.verdict, judged.attempt) == (m.Verdict.AC, 1)
 
 
@@ -78,7 +78,7 @@ def test_a_hand_out_of_before_is_not_seen_again(
 ) -> None:
     """The stale answer has the hand-out before this one, of the same task."""
     people, executor = world.client(), world.executor()
-    task = people.call("add", source(), m.AddReply).task.id
+    task = add(people)
     executor.report()
     own = running.judicator.tasks
     old = running.do(own._read_hand_outs("e1"))
@@ -87,16 +87,8 @@ def test_a_hand_out_of_before_is_not_seen_again(
     own.assigner._hand_outs.clear()
     monkeypatch.setattr(own, "_read_hand_outs", without_at_first(own._read_hand_outs, old))
     assert not executor.report(accepted(executor.work[task])).drop
-    judged = people.call("get", m.GetRequest(id=task), m.Task)
+    judged = get(people, task)
     assert (judged.verdict, judged.attempt) == (m.Verdict.AC, 2)
-
-
-def test_what_is_not_held_is_still_dropped(world: World, running: Running) -> None:
-    people, executor = world.client(), world.executor()
-    task = people.call("add", source(), m.AddReply).task.id
-    executor.report()
-    people.call("cancel", m.TaskRef(id=task), m.Task)
-    assert [dropped.id for dropped in executor.report().drop] == [task]
 
 
 def test_the_switch_of_verdicts_does_not_go_back(
@@ -134,7 +126,7 @@ def test_a_removed_host_is_not_let_in_by_an_older_list(
 
 def test_an_open_rejudging_is_not_tidied_away(world: World, running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     people, executor = world.client(), world.executor()
-    task = people.call("add", source(), m.AddReply).task.id
+    task = add(people)
     executor.report()
     executor.report(accepted(executor.work[task]), vacant=0)
     start(people, ids=[task])

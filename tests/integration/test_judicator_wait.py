@@ -15,7 +15,7 @@ from pymongo.errors import PyMongoError
 from judge.model import messages as m
 from judge.model.overview import StatusReply
 from judge.rpc.client import RpcClient
-from tests.support.judicators import Executor, Running, World, accepted, source, waiters
+from tests.support.judicators import Executor, Running, World, accepted, add, get, handed_out, source, waiters
 from tests.support.servers import wait_for
 
 
@@ -59,13 +59,13 @@ def test_a_task_added_at_another_judicator_is_assigned_too(
     world: World, pool: concurrent.futures.ThreadPoolExecutor, reported: int
 ) -> None:
     """Whether the executor reports to the leader or to another judicator, which passes the report on."""
-    first, two = world.judicator("j1"), world.judicator("j2")
+    first, second = world.judicator("j1"), world.judicator("j2")
     executor = world.executor()
-    executor.rpc = only(world, (first, two)[reported], "e1", "executor")
+    executor.rpc = only(world, (first, second)[reported], "e1", "executor")
     waiting = pool.submit(timed, executor)
     parked()
     started = time.monotonic()
-    only(world, two).call("add", source(), m.AddReply)
+    only(world, second).call("add", source(), m.AddReply)
     reply, at = waiting.result()
     assert len(reply.add) == 1
     assert (reply.epoch, reply.leader) == (1, first.address)
@@ -96,10 +96,7 @@ def test_a_report_with_work_in_the_queue_is_not_held(world: World) -> None:
 def test_a_full_executor_hears_of_a_cancellation_and_of_no_work(
     world: World, pool: concurrent.futures.ThreadPoolExecutor
 ) -> None:
-    world.judicator()
-    people, executor = world.client(), world.executor()
-    task = people.call("add", source(), m.AddReply).task.id
-    executor.report()
+    people, executor, task = handed_out(world)
     people.call("add", source(), m.AddReply)
     assert executor.report(hold=0.3) == m.ReportReply(epoch=1, leader=world.judicators[0].address)
     waiting = pool.submit(timed, executor)
@@ -109,10 +106,7 @@ def test_a_full_executor_hears_of_a_cancellation_and_of_no_work(
 
 
 def test_a_cancellation_between_two_reports_is_not_missed(world: World) -> None:
-    world.judicator()
-    people, executor = world.client(), world.executor()
-    task = people.call("add", source(), m.AddReply).task.id
-    executor.report()
+    people, executor, task = handed_out(world)
     people.call("cancel", m.TaskRef(id=task), m.Task)
     started = time.monotonic()
     assert [ref.id for ref in executor.report(hold=10).drop] == [task]
@@ -123,13 +117,13 @@ def test_a_cancellation_at_another_judicator_reaches_the_executor(
     world: World, pool: concurrent.futures.ThreadPoolExecutor
 ) -> None:
     world.judicator("j1")
-    two = world.judicator("j2")
+    second = world.judicator("j2")
     executor = world.executor()
-    task = only(world, two).call("add", source(), m.AddReply).task.id
+    task = add(only(world, second))
     wait_for(lambda: executor.report().add, what="the task")
     waiting = pool.submit(timed, executor)
     parked()
-    only(world, two).call("cancel", m.TaskRef(id=task), m.Task)
+    only(world, second).call("cancel", m.TaskRef(id=task), m.Task)
     assert [ref.id for ref in waiting.result()[0].drop] == [task]
 
 
@@ -176,7 +170,7 @@ def test_an_assignment_whose_answer_is_on_its_way_is_not_given_back(world: World
     """A report that is sent while another one is held does not know what that one brings."""
     world.judicator()
     people, executor = world.client(), world.executor(slots=2)
-    task = people.call("add", source(), m.AddReply).task.id
+    task = add(people)
     first = executor.request(vacant=1)
     answer = executor.rpc.call("report", first, m.ReportReply)
     second = executor.request(vacant=0)
@@ -184,7 +178,7 @@ def test_an_assignment_whose_answer_is_on_its_way_is_not_given_back(world: World
     executor.send(second)
     executor.work.update({assignment.id: assignment for assignment in answer.add})
     assert not executor.report(vacant=0).drop
-    assert people.call("get", m.GetRequest(id=task), m.Task).attempt == 1
+    assert get(people, task).attempt == 1
 
 
 def test_an_executor_that_hangs_up_is_no_longer_held(world: World) -> None:
@@ -196,30 +190,30 @@ def test_an_executor_that_hangs_up_is_no_longer_held(world: World) -> None:
 
 
 def test_get_waits_for_the_verdict_and_for_versions(world: World, pool: concurrent.futures.ThreadPoolExecutor) -> None:
-    first_judicator, two = world.judicator("j1"), world.judicator("j2")
-    wait_for(lambda: two.judicator.follower.alive, what="the change stream")
+    first_judicator, second = world.judicator("j1"), world.judicator("j2")
+    wait_for(lambda: second.judicator.follower.alive, what="the change stream")
     people, executor = world.client(), world.executor()
     executor.rpc.first = first_judicator.address
     task = people.call("add", source(), m.AddReply).task
-    first_client, second_client = only(world, first_judicator), only(world, two)
+    first_client, second_client = only(world, first_judicator), only(world, second)
 
-    def get(client: RpcClient, version: int | None) -> tuple[m.Task, float]:
+    def look(client: RpcClient, version: int | None) -> tuple[m.Task, float]:
         reply = client.call("get", m.GetRequest(id=task.id, wait=20, version=version), m.Task)
         return reply, time.monotonic()
 
-    calls = [pool.submit(get, client, task.version) for client in (first_client, second_client)]
-    ended = [pool.submit(get, client, None) for client in (first_client, second_client)]
+    calls = [pool.submit(look, client, task.version) for client in (first_client, second_client)]
+    ended = [pool.submit(look, client, None) for client in (first_client, second_client)]
     wait_for(lambda: waiters("people") == len(calls + ended), what="people who wait")
     started = time.monotonic()
     executor.report()
-    for one_seen in calls:
-        task_, at = one_seen.result()
+    for call in calls:
+        task_, at = call.result()
         assert task_.status == "compiling"
         assert at - started < 1
     started = time.monotonic()
     executor.report(accepted(executor.work[task.id]))
-    for one_ended in ended:
-        task_, at = one_ended.result()
+    for call in ended:
+        task_, at = call.result()
         assert task_.verdict == "AC"
         assert at - started < 1
 
@@ -234,9 +228,9 @@ def test_get_returns_as_it_is_when_its_time_is_over(world: World) -> None:
 def test_without_a_change_stream_callers_look_each_second(
     world: World, pool: concurrent.futures.ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, two = world.judicator("j1"), world.judicator("j2")
+    first, second = world.judicator("j1"), world.judicator("j2")
     executor = world.executor()
-    task = only(world, first).call("add", source(), m.AddReply).task.id
+    task = add(only(world, first))
     executor.report()
 
     async def broken(*_: object, **__: object) -> None:
@@ -247,13 +241,13 @@ def test_without_a_change_stream_callers_look_each_second(
     def dead() -> bool:
         # A cursor that is killed between two questions is opened again by the driver, one that is asked is not.
         world.raw.admin.command("killAllSessionsByPattern", [])
-        return not two.judicator.follower.alive
+        return not second.judicator.follower.alive
 
     wait_for(dead, what="a dead change stream")
     assert any(
-        "change stream is away" in text for text in only(world, two).call("status", m.Empty(), StatusReply).warnings
+        "change stream is away" in text for text in only(world, second).call("status", m.Empty(), StatusReply).warnings
     )
-    watching = pool.submit(only(world, two).call, "get", m.GetRequest(id=task, wait=10), m.Task)
+    watching = pool.submit(only(world, second).call, "get", m.GetRequest(id=task, wait=10), m.Task)
     started = time.monotonic()
     executor.report(accepted(executor.work[task]))
     assert watching.result().verdict == "AC"
@@ -263,8 +257,8 @@ def test_without_a_change_stream_callers_look_each_second(
 def test_a_killed_change_stream_is_opened_again_and_misses_nothing(
     world: World, pool: concurrent.futures.ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, two = world.judicator("j1"), world.judicator("j2")
-    follower, executor, people = first.judicator.follower, world.executor(), only(world, two)
+    first, second = world.judicator("j1"), world.judicator("j2")
+    follower, executor, people = first.judicator.follower, world.executor(), only(world, second)
     real = AsyncCollection.watch
 
     async def broken(*_: object, **__: object) -> None:
@@ -273,8 +267,8 @@ def test_a_killed_change_stream_is_opened_again_and_misses_nothing(
     monkeypatch.setattr(AsyncCollection, "watch", broken)
     world.raw.admin.command("killAllSessionsByPattern", [])
     wait_for(lambda: not follower.alive, what="a dead change stream")
-    missed = people.call("add", source(), m.AddReply).task.id
-    cancelled = people.call("add", source(), m.AddReply).task.id
+    missed = add(people)
+    cancelled = add(people)
     people.call("cancel", m.TaskRef(id=cancelled), m.Task)
     waiting = pool.submit(timed, executor, 20.0)
     monkeypatch.setattr(AsyncCollection, "watch", real)

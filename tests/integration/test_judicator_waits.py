@@ -11,7 +11,7 @@ from judge.common import clock
 from judge.model import messages as m
 from judge.model.overview import DrainRequest, ExecutorState, StatusReply
 from judge.rpc.client import RpcClient
-from tests.support.judicators import Executor, World, accepted, source
+from tests.support.judicators import Executor, World, accepted, add, get, source
 from tests.support.servers import wait_for
 
 PATIENT = {"executor_expiry": 3600.0, "executor_forget": 7200.0, "task_expiry": 3600.0}
@@ -28,11 +28,11 @@ def people(world: World, monkeypatch: pytest.MonkeyPatch) -> RpcClient:
 
 def failed_by(people: RpcClient, executor: Executor, **fields: object) -> str:
     """A submission that this executor has failed once; it takes nothing in the same report."""
-    task = people.call("add", source(**fields), m.AddReply).task.id
+    task = add(people, **fields)
     executor.report()
     request = executor.request(accepted(executor.work[task], retry=True, penalty=True), vacant=0)
     executor.send(request)
-    assert people.call("get", m.GetRequest(id=task), m.Task).status is m.Status.RETRYING
+    assert get(people, task).status is m.Status.RETRYING
     return task
 
 
@@ -85,7 +85,7 @@ def aged(world: World, task: str, seconds: float) -> None:
 
 def waits_of(people: RpcClient, task: str) -> tuple[m.Waits | None, list[str]]:
     return (
-        people.call("get", m.GetRequest(id=task), m.Task).waits,
+        get(people, task).waits,
         people.call("status", m.Empty(), StatusReply).waits,
     )
 
@@ -96,7 +96,7 @@ def reason_of(people: RpcClient, task: str) -> str:
 
 
 def test_people_are_told_why_a_submission_waits(world: World, people: RpcClient) -> None:
-    task = people.call("add", source(), m.AddReply).task.id
+    task = add(people)
     assert waits_of(people, task) == (None, []), "it has not waited for long"
     aged(world, task, 100)
 
@@ -120,7 +120,7 @@ def test_people_are_told_why_a_submission_waits(world: World, people: RpcClient)
     people.call("drain", DrainRequest(executor="e2", drain=False), ExecutorState)
     assert takes(able, task)
     assert waits_of(people, task) == (None, [])
-    second = people.call("add", source("int x;"), m.AddReply).task.id
+    second = add(people, "int x;")
     able.report(vacant=0)
     aged(world, second, 100)
     wait_for(lambda: reason_of(people, second).endswith("are full"), what="full")

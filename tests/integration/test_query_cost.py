@@ -209,12 +209,12 @@ def test_handing_in(big: World) -> None:
 
 
 def test_handing_out_reporting_and_ending(big: World) -> None:
-    first, two = big.executor("e1", slots=2), big.executor("e2", slots=2, languages=("c", "java"))
+    first, second = big.executor("e1", slots=2), big.executor("e2", slots=2, languages=("c", "java"))
     with recorded(big) as operations:
         first.report(vacant=0)
-        two.report(vacant=0)
+        second.report(vacant=0)
         # Two slots for each user: 'broken' has tasks that only e2 may take, 'crowd' those that come then.
-        handed = [*first.report(vacant=5).add, *two.report(vacant=5).add]
+        handed = [*first.report(vacant=5).add, *second.report(vacant=5).add]
         users = [task.submission.user for task in handed]
         assert len(users) == 10
         assert [users.count(user) for user in ("broken", "crowd", "cobolist")] == [2, 2, 0]
@@ -224,8 +224,8 @@ def test_handing_out_reporting_and_ending(big: World) -> None:
         first.report(accepted(task), vacant=0)  # again
         back = next(iter(first.work.values()))
         first.report(accepted(back, retry=True), vacant=1)
-        two.restart()
-        two.report(vacant=1)
+        second.restart()
+        second.report(vacant=1)
     check(operations)
 
 

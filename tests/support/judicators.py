@@ -400,6 +400,20 @@ def rejudge(executor: Executor, wanted: dict[str, str], *, by_rerun: bool = True
     wait_for(turn, what="everything judged")
 
 
+def add(people: RpcClient, text: str = "int main(){}", **fields: Any) -> str:
+    """Hand in a submission; returns its id."""
+    return people.call("add", source(text, **fields), m.AddReply).task.id
+
+
+def handed_out(world: World, **settings: Any) -> tuple[RpcClient, Executor, str]:
+    """A new judicator, somebody who has handed in a task, and an executor that has it."""
+    world.judicator(**settings)
+    people, executor = world.client(), world.executor()
+    task = add(people)
+    executor.report()
+    return people, executor, task
+
+
 def get(people: RpcClient, task: str) -> m.Task:
     return people.call("get", m.GetRequest(id=task), m.Task)
 
