@@ -20,7 +20,7 @@ from judge.gateway.api.routes import Route
 from judge.model import messages as m
 from judge.model.messages import ErrorBody
 from judge.model.several import OneOutcome
-from tests.support.gateway import ADMIN, DOCUMENT, USER, Person, check, make_config, serving_app
+from tests.support.gateway import ADMIN, DOCUMENT, USER, Person, check, gateway_config, serving_app
 from tests.support.judicators import World, accepted
 from tests.support.servers import wait_for
 
@@ -40,7 +40,7 @@ def world(tmp_path_factory, etcd_endpoint, mongod_address):
 @pytest.fixture(scope="module")
 def settings(world, tmp_path_factory):
     directory = tmp_path_factory.mktemp("gw")
-    return make_config(directory, world.etcd_config, world.tls("gateway-1", "gateway"), limits={"source_bytes": 1000})
+    return gateway_config(world, directory, limits={"source_bytes": 1000})
 
 
 @pytest.fixture(scope="module")

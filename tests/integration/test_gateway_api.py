@@ -33,6 +33,7 @@ from tests.support.gateway import (
     Person,
     Prepared,
     check,
+    gateway_config,
     healthy,
     make_config,
     serving_app,
@@ -52,10 +53,9 @@ def world(tmp_path_factory, etcd_endpoint, mongod_address):
 
 @pytest.fixture(scope="module")
 def app(world, tmp_path_factory):
-    settings = make_config(
+    settings = gateway_config(
+        world,
         tmp_path_factory.mktemp("gw"),
-        world.etcd_config,
-        world.tls("gateway-1", "gateway"),
         threads=4,
         limits={"body_bytes": 300_000, "blob_bytes": 400_000, "source_bytes": 1000},
     )
@@ -345,8 +345,7 @@ def test_who_may_not_bring_own_tests_is_told_so(tmp_path_factory, etcd_endpoint,
         world = World(tmp_path_factory.mktemp("modest"), etcd_endpoint, mongod_address)
         stack.callback(world.close)
         world.judicator(allowances={"user": {"own_tests": False}})
-        tls = world.tls("gateway-1", "gateway")
-        settings = make_config(tmp_path_factory.mktemp("gw"), world.etcd_config, tls, threads=2)
+        settings = gateway_config(world, tmp_path_factory.mktemp("gw"), threads=2)
         client = stack.enter_context(serving_app(settings)).test_client()
         for body in (SOURCE, {"command": "cat"}, {**SOURCE, "tests": [{"name": "1"}]}):
             answer = client.post("/api/v1/submissions", json=body, headers={"Authorization": f"Bearer {USER}"})
@@ -538,7 +537,7 @@ def test_who_does_not_judge_learns_no_name_or_address_of_a_host(tmp_path, etcd_e
                 "mongodb": [MemberState(**MEMBER, role="primary", healthy=True)],
             }
         )
-        settings = make_config(tmp_path, judicator.etcd_config, judicator.tls("gateway-1", "gateway"))
+        settings = gateway_config(judicator, tmp_path)
         write_tokens(settings.tokens, [*PEOPLE, ("jo", "judge", "judge-token-of-tests")])
         with serving_app(settings) as app:
             ada, admin = Person(app.test_client(), USER), Person(app.test_client(), ADMIN)
@@ -570,8 +569,7 @@ def test_who_does_not_judge_learns_no_name_or_address_of_a_host(tmp_path, etcd_e
 
 
 def test_health_costs_the_cluster_one_question_at_a_time(tmp_path, world):
-    settings = make_config(tmp_path, world.etcd_config, world.tls("gateway-1", "gateway"))
-    with serving_app(settings) as app:
+    with serving_app(gateway_config(world, tmp_path)) as app:
         cluster = app.extensions["judge"].cluster
         with cluster._asking:
             assert cluster.faults() == ["the state of the cluster is not known yet"]

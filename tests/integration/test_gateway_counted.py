@@ -19,7 +19,7 @@ from judge.gateway.identity import secret_digest
 from judge.judge0.tokens import token_of
 from judge.model.messages import GetRequest, Message, Submission
 from judge.model.overview import UsageReply, UsageRequest
-from tests.support.gateway import ADMIN, ID, OTHER, USER, Prepared, make_config, make_task, serving_app, write_tokens
+from tests.support.gateway import ADMIN, ID, OTHER, USER, Prepared, gateway_config, make_task, serving_app, write_tokens
 from tests.support.servers import wait_for
 
 
@@ -48,7 +48,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_who_is_counted_is_who_is_served(prepared: Prepared, tmp_path: Path, counted: list[str]) -> None:
-    settings = make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"))
+    settings = gateway_config(prepared, tmp_path)
     tokens = FileTokens(settings.tokens)
     prepared.answers["usage"] = nothing
     with serving_app(settings) as app:
@@ -91,9 +91,7 @@ def test_the_second_token_of_judge0_counts_for_what_is_kept_for_it(
     prepared: Prepared, tmp_path: Path, counted: list[str]
 ) -> None:
     """Lists, deleting and `authorize`. All else is the first one's."""
-    settings = make_config(
-        tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"), judge0={"delete": True}
-    )
+    settings = gateway_config(prepared, tmp_path, judge0={"delete": True})
     prepared.tasks()
     prepared.answers["usage"] = nothing
     token = token_of("0" * 24)
@@ -126,7 +124,7 @@ def test_the_second_token_of_judge0_counts_for_what_is_kept_for_it(
 def test_every_call_takes_a_share_whatever_it_asks_for(
     prepared: Prepared, tmp_path: Path, counted: list[str], wait: str | None
 ) -> None:
-    settings = make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"))
+    settings = gateway_config(prepared, tmp_path)
     prepared.tasks()
     with serving_app(settings) as app:
         client = app.test_client()
@@ -143,9 +141,7 @@ def test_every_call_takes_a_share_whatever_it_asks_for(
 
 
 def test_a_call_gives_its_share_up_while_it_is_held(prepared: Prepared, tmp_path: Path) -> None:
-    settings = make_config(
-        tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"), threads=8, rpc_timeout=60.0
-    )
+    settings = gateway_config(prepared, tmp_path, threads=8, rpc_timeout=60.0)
     prepared.tasks(make_task())
     before, begun, release = prepared.answers["get"], threading.Event(), threading.Event()
     holds = True
@@ -183,9 +179,7 @@ def test_a_call_gives_its_share_up_while_it_is_held(prepared: Prepared, tmp_path
 
 
 def test_one_person_takes_a_quarter_of_the_places_for_large_bodies(prepared: Prepared, tmp_path: Path) -> None:
-    settings = make_config(
-        tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"), threads=64, rpc_timeout=60.0
-    )
+    settings = gateway_config(prepared, tmp_path, threads=64, rpc_timeout=60.0)
     begun, release = threading.Semaphore(0), threading.Event()
 
     async def add(request: Submission) -> Message:
@@ -215,10 +209,7 @@ def test_one_person_takes_a_quarter_of_the_places_for_large_bodies(prepared: Pre
 
 
 def test_guests_are_shut_out_with_the_account_they_count_as(prepared: Prepared, tmp_path: Path) -> None:
-    settings = make_config(
-        tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"), judge0={"guest": "visitor"}
-    )
-    with serving_app(settings) as app:
+    with serving_app(gateway_config(prepared, tmp_path, judge0={"guest": "visitor"})) as app:
         client = app.test_client()
         assert client.get("/judge0/statuses").status_code == 200
         prepared.disabled.add("visitor")
@@ -229,7 +220,7 @@ def test_guests_are_shut_out_with_the_account_they_count_as(prepared: Prepared, 
 def test_many_who_come_for_the_first_time_from_one_address_are_let_in(prepared: Prepared, tmp_path: Path) -> None:
     """Nobody has failed, so nobody waits, however many requests are under way at once."""
     people = [(f"p{number}", "user", f"a-token-of-somebody-{number:0>20}") for number in range(60)]
-    settings = make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"))
+    settings = gateway_config(prepared, tmp_path)
     write_tokens(settings.tokens, people)
     prepared.answers["usage"] = nothing
     with serving_app(settings) as app, concurrent.futures.ThreadPoolExecutor(60) as pool:

@@ -26,8 +26,8 @@ from tests.support.gateway import (
     USER,
     Prepared,
     alive,
+    gateway_config,
     healthy,
-    make_config,
     make_task,
     running_gateway,
     write_config,
@@ -46,10 +46,9 @@ def judicator(tmp_path_factory, etcd_endpoint):
 @pytest.fixture
 def settings(judicator, work):
     # A directory with every character that uWSGI's ini would expand or split at.
-    return make_config(
+    return gateway_config(
+        judicator,
         work / "a %d $(HOME) b:c",
-        judicator.etcd_config,
-        judicator.tls("gateway-1", "gateway"),
         threads=4,
         limits={"body_bytes": 2_000_000, "blob_bytes": 4_000_000},
         check=CheckSettings(interval=0.2, tries=50),

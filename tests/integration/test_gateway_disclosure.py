@@ -26,7 +26,7 @@ from judge.model.overview import (
 )
 from judge.model.problem import LimitOrigin, ProblemInfo, ProblemManifest, ProblemsReply, ProblemTest, Statement
 from judge.model.several import TasksReply
-from tests.support.gateway import ADMIN, ID, USER, Browser, Person, Prepared, make_config, serving_app
+from tests.support.gateway import ADMIN, ID, USER, Browser, Person, Prepared, gateway_config, serving_app
 from tests.support.judicators import Marks
 
 # Fields that submitters may see, one by one, decided here a second time and by hand.
@@ -132,8 +132,7 @@ def judicator(tmp_path_factory, etcd_endpoint):
 
 @pytest.fixture(scope="module")
 def app(judicator, tmp_path_factory):
-    tls = judicator.tls("gateway-1", "gateway")
-    with serving_app(make_config(tmp_path_factory.mktemp("gw"), judicator.etcd_config, tls)) as app:
+    with serving_app(gateway_config(judicator, tmp_path_factory.mktemp("gw"))) as app:
         yield app
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from judge.model import messages as m
-from tests.support.gateway import OTHER, USER, Prepared, make_config, make_task, running_gateway
+from tests.support.gateway import OTHER, USER, Prepared, gateway_config, make_task, running_gateway
 from tests.support.servers import wait_for
 
 THREADS, FLOOD = 64, 24
@@ -44,8 +44,7 @@ def test_a_flood_has_an_eighth_of_the_threads_and_the_rest_is_for_others(etcd_en
     slow: Any = _Slow()
     with Prepared(tmp_path / "world", etcd_endpoint).serving() as prepared:
         prepared.answers["add"] = slow.add
-        tls = prepared.tls("gateway-1", "gateway")
-        settings = make_config(tmp_path / "gw", prepared.etcd_config, tls, threads=THREADS)
+        settings = gateway_config(prepared, tmp_path / "gw", threads=THREADS)
         with running_gateway(settings, tmp_path / "gw") as url, concurrent.futures.ThreadPoolExecutor(FLOOD) as pool:
             flood = [pool.submit(hand_in, url, USER) for _ in range(FLOOD)]
             wait_for(lambda: slow.highest.get("ada", 0) >= THREADS // 8, what="a flood that has all its turns")
@@ -79,8 +78,7 @@ def test_a_flood_of_looks_has_an_eighth_as_well(etcd_endpoint: str, tmp_path: Pa
     with Prepared(tmp_path / "world", etcd_endpoint).serving() as prepared:
         prepared.tasks()
         prepared.answers["search"] = search
-        tls = prepared.tls("gateway-1", "gateway")
-        settings = make_config(tmp_path / "gw", prepared.etcd_config, tls, threads=THREADS)
+        settings = gateway_config(prepared, tmp_path / "gw", threads=THREADS)
         with running_gateway(settings, tmp_path / "gw") as url, concurrent.futures.ThreadPoolExecutor(FLOOD) as pool:
             flood = [pool.submit(look, url, USER, f"?limit={number + 1}") for number in range(FLOOD)]
             wait_for(lambda: highest >= THREADS // 8, what="a flood that has all its turns")

@@ -17,7 +17,7 @@ from judge.gateway.auth import token_digest
 from judge.model.messages import Empty
 from judge.model.people import Credentials, CredentialState, CredentialStates
 from judge.model.people import Person as Owner
-from tests.support.gateway import Person, Prepared, make_config, serving_app
+from tests.support.gateway import Person, Prepared, gateway_config, serving_app
 from tests.support.servers import wait_for
 
 # Seconds for which a gateway waits for a judicator.
@@ -30,9 +30,7 @@ ACCOUNT = "judge_" + "a" * 43
 def gateway(etcd_endpoint: str, tmp_path: Path) -> Any:
     """A gateway whose cluster counts what it is asked about people, and what it says of whom."""
     with Prepared(tmp_path / "world", etcd_endpoint).serving() as prepared:
-        settings = make_config(
-            tmp_path / "gw", prepared.etcd_config, prepared.tls("gateway-1", "gateway"), rpc_timeout=TIMEOUT
-        )
+        settings = gateway_config(prepared, tmp_path / "gw", rpc_timeout=TIMEOUT)
         rows = [{"user": name, "role": "user", "sha256": token_digest(f"token-{name}")} for name in PEOPLE]
         settings.tokens.write_text(yaml.safe_dump({"tokens": rows}))
         with serving_app(settings) as app:

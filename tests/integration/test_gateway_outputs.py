@@ -12,7 +12,7 @@ import pytest
 
 from judge.model.problem import ProblemImport, ProblemInfo, ProblemManifest, ProblemTest, ProblemType
 from judge.problems.package import manifest_bytes
-from tests.support.gateway import USER, Browser, make_config, serving_app
+from tests.support.gateway import USER, Browser, gateway_config, serving_app
 from tests.support.judicators import patient_world
 
 MIB = 1024**2
@@ -27,8 +27,7 @@ def world(tmp_path_factory, etcd_endpoint, mongod_address):
 
 @pytest.fixture(scope="module")
 def app(world, tmp_path_factory):
-    settings = make_config(tmp_path_factory.mktemp("gw"), world.etcd_config, world.tls("gateway-1", "gateway"))
-    with serving_app(settings) as app:
+    with serving_app(gateway_config(world, tmp_path_factory.mktemp("gw"))) as app:
         yield app
 
 

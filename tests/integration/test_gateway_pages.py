@@ -28,8 +28,8 @@ from tests.support.gateway import (
     Browser,
     Prepared,
     executor_state,
+    gateway_config,
     healthy,
-    make_config,
     make_task,
     serving_app,
     write_tokens,
@@ -79,8 +79,7 @@ def judicator(tmp_path_factory, etcd_endpoint):
 @pytest.fixture(scope="module")
 def settings(judicator, tmp_path_factory):
     limits = {"source_bytes": 1000, "body_bytes": 200_000, "blob_bytes": 400_000}
-    tls = judicator.tls("gateway-1", "gateway")
-    return make_config(tmp_path_factory.mktemp("gw"), judicator.etcd_config, tls, rpc_timeout=1.0, limits=limits)
+    return gateway_config(judicator, tmp_path_factory.mktemp("gw"), rpc_timeout=1.0, limits=limits)
 
 
 @pytest.fixture(scope="module")

@@ -20,8 +20,8 @@ from tests.support.gateway import (
     Prepared,
     check,
     executor_state,
+    gateway_config,
     healthy,
-    make_config,
     make_task,
     serving_app,
 )
@@ -36,9 +36,7 @@ def judicator(tmp_path_factory, etcd_endpoint):
 
 @pytest.fixture(scope="module")
 def app(judicator, tmp_path_factory):
-    settings = make_config(
-        tmp_path_factory.mktemp("gw"), judicator.etcd_config, judicator.tls("gateway-1", "gateway"), rpc_timeout=5.0
-    )
+    settings = gateway_config(judicator, tmp_path_factory.mktemp("gw"), rpc_timeout=5.0)
     with serving_app(settings) as app:
         yield app
 

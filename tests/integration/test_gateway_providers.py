@@ -17,7 +17,7 @@ from joserfc.jwk import OKPKey, RSAKey
 from werkzeug.test import TestResponse
 
 from judge.gateway import providers
-from tests.support.gateway import PEOPLE, Browser, make_config, serving_app
+from tests.support.gateway import PEOPLE, Browser, gateway_config, serving_app
 from tests.support.judicators import patient_world
 from tests.support.receivers import IdentityProvider
 from tests.support.servers import free_port, wait_for
@@ -58,9 +58,8 @@ def make(world, liar, tmp_path_factory):
                 "name": "uni", "title": "University", "issuer": liar.issuer, "client_id": liar.client_id,
                 "client_secret_file": directory / "secret", "create": True, **changes,
             }  # fmt: skip
-            tls = world.tls("gateway-1", "gateway")
             oidc = [provider_fields, {**provider_fields, "name": "other"}]
-            settings = make_config(directory, world.etcd_config, tls, public_url=PUBLIC, oidc=oidc)
+            settings = gateway_config(world, directory, public_url=PUBLIC, oidc=oidc)
             return stack.enter_context(serving_app(settings))
 
         yield settings_with

@@ -29,8 +29,8 @@ from tests.support.gateway import (
     crowd,
     ended,
     executor_state,
+    gateway_config,
     healthy,
-    make_config,
     make_task,
     running_gateway,
     slowest,
@@ -64,10 +64,9 @@ def judicator(tmp_path_factory, etcd_endpoint):
 @pytest.fixture(scope="module")
 def settings(judicator, tmp_path_factory):
     work = tmp_path_factory.mktemp("gateway")
-    return make_config(
+    return gateway_config(
+        judicator,
         work,
-        judicator.etcd_config,
-        judicator.tls("gateway-1", "gateway"),
         threads=THREADS,
         limits={"body_bytes": 2_000_000, "blob_bytes": 4_000_000},
         # So many seconds of silence would end uWSGI.

@@ -18,7 +18,7 @@ from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply
 from judge.model.visibility import EVERYONE, ProblemChange, Visibility
 from judge.problems.package import manifest_bytes
 from judge.rpc.methods import METHODS
-from tests.support.gateway import ADMIN, OTHER, USER, Browser, Person, check, make_config, serving_app, write_tokens
+from tests.support.gateway import ADMIN, OTHER, USER, Browser, Person, check, gateway_config, serving_app, write_tokens
 from tests.support.judicators import World, judge
 from tests.support.pages import problem
 from tests.support.servers import wait_for
@@ -95,7 +95,7 @@ def people(world):
 @pytest.fixture(scope="module")
 def app(world, tmp_path_factory):
     directory = tmp_path_factory.mktemp("gw")
-    settings = make_config(directory, world.etcd_config, world.tls("gateway-1", "gateway"), rpc_timeout=60.0)
+    settings = gateway_config(world, directory, rpc_timeout=60.0)
     write_tokens(directory / "tokens.yml", PEOPLE)
     with serving_app(settings) as app:
         yield app

@@ -17,7 +17,7 @@ from judge.common.errors import UsageError
 from judge.judge0.fields import BLANK
 from judge.model import messages as m
 from tests.support.cluster import judgectl
-from tests.support.gateway import USER, Browser, Person, make_config, running_gateway, serving_app
+from tests.support.gateway import USER, Browser, Person, gateway_config, running_gateway, serving_app
 from tests.support.judicators import World, patient_world
 
 SENTENCES = {
@@ -37,7 +37,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, etcd_endpoint: str, mongod_a
 
 @pytest.fixture(scope="module")
 def settings(world: World, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return make_config(tmp_path_factory.mktemp("gw"), world.etcd_config, world.tls("gateway-1", "gateway"))
+    return gateway_config(world, tmp_path_factory.mktemp("gw"))
 
 
 @pytest.fixture(scope="module")

@@ -54,7 +54,7 @@ from tests.support.gateway import (
     USER,
     Prepared,
     executor_state,
-    make_config,
+    gateway_config,
     make_task,
     running_gateway,
     serving_app,
@@ -444,8 +444,7 @@ def prepared(tmp_path: Path, etcd_endpoint: str) -> Iterator[Prepared]:
 @row("A5", "A6")
 def test_guests_and_scripts_are_let_in_where_the_config_says(prepared: Prepared, tmp_path: Path) -> None:
     own = {"origins": ["https://ide.example"], "guest": "visitor"}
-    settings = make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"), judge0=own)
-    with serving_app(settings) as app:
+    with serving_app(gateway_config(prepared, tmp_path, judge0=own)) as app:
         client = app.test_client()
         preflight = {
             "Access-Control-Request-Method": "POST",
@@ -463,10 +462,7 @@ def test_guests_and_scripts_are_let_in_where_the_config_says(prepared: Prepared,
 
 
 def test_with_a_guest_no_script_is_let_in_that_the_config_does_not_name(tmp_path: Path, prepared: Prepared) -> None:
-    settings = make_config(
-        tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"), judge0={"guest": "visitor"}
-    )
-    with serving_app(settings) as app:
+    with serving_app(gateway_config(prepared, tmp_path, judge0={"guest": "visitor"})) as app:
         answer = app.test_client().get("/judge0/about", headers={"Origin": "https://ide.example"})
         assert answer.status_code == 200
         assert "Access-Control-Allow-Origin" not in answer.headers
@@ -476,7 +472,7 @@ def test_with_a_guest_no_script_is_let_in_that_the_config_does_not_name(tmp_path
 def test_a_host_of_its_own(tmp_path: Path, prepared: Prepared) -> None:
     """The API answers at the root of its own host, for clients that keep nothing of an address but its origin."""
     own = {"hosts": ["judge0.example.org"], "guest": "visitor", "origins": ["https://ide.example"]}
-    settings = make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"), judge0=own)
+    settings = gateway_config(prepared, tmp_path, judge0=own)
     prepared.answers["executors"] = ExecutorsReply(executors=[executor_state()])
     prepared.answers["add"] = lambda request: m.AddReply(task=make_task(submission=request), created=True)
     with running_gateway(settings, tmp_path) as url, httpx.Client(base_url=url, trust_env=False) as client:
@@ -499,7 +495,7 @@ def test_a_host_of_its_own(tmp_path: Path, prepared: Prepared) -> None:
 @row("S14")
 def test_a_guests_body_is_small_and_all_json_says_its_charset(tmp_path: Path, prepared: Prepared) -> None:
     own = {"guest": "visitor", "origins": ["*"]}
-    settings = make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"), judge0=own)
+    settings = gateway_config(prepared, tmp_path, judge0=own)
     with running_gateway(settings, tmp_path) as url, httpx.Client(base_url=url, trust_env=False) as client:
 
         def check(status: int, answer: httpx.Response) -> str:
@@ -680,8 +676,7 @@ def test_an_answer_is_held_for_some_seconds_and_for_so_many(prepared: Prepared, 
         "get": get,
     }
     own: dict[str, Any] = {"threads": 2, "judge0": {"wait": 5}}  # so one answer may be held
-    settings = make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"), **own)
-    with serving_app(settings) as app:
+    with serving_app(gateway_config(prepared, tmp_path, **own)) as app:
 
         def ask() -> tuple[float, dict[str, Any]]:
             began = time.monotonic()
@@ -805,7 +800,7 @@ def test_a_fault_of_ours_has_judge0s_name_of_the_field(prepared: Prepared, tmp_p
     names |= {f"told.{name}": name for name in ("compiler_options", "command_line_arguments", "callback_url")}
     names |= {"command": "command_line_arguments", "files.0.name": "additional_files", "source": "source_code"}
     names |= {"language": "language_id", "problem": "problem", "tests.0.input": "tests"}
-    with serving_app(make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"))) as app:
+    with serving_app(gateway_config(prepared, tmp_path)) as app:
 
         def refusal(**fields: str) -> Any:
             body = {"language_id": PYTHON, "source_code": "print(1)", **fields}
@@ -833,7 +828,7 @@ def test_what_limits_mean_here(prepared: Prepared, tmp_path: Path) -> None:
         "usage": lambda _: UsageReply(allowance=Allowance(), waiting=0, running=0),
         "add": add,
     }
-    with serving_app(make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"))) as app:
+    with serving_app(gateway_config(prepared, tmp_path)) as app:
 
         def post(path: str = "", options: Any = None, **fields: Any) -> Any:
             body = {"language_id": PYTHON, "source_code": "print(1)", **fields}
@@ -1187,7 +1182,7 @@ def test_its_word_about_itself_has_judge0s_names(http: httpx.Client, server: str
 def test_settings_that_follow_from_ours(prepared: Prepared, tmp_path: Path) -> None:
     allowance = Allowance(waiting=7)
     prepared.answers["usage"] = lambda _: UsageReply(allowance=allowance, waiting=0, running=0)
-    with serving_app(make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"))) as app:
+    with serving_app(gateway_config(prepared, tmp_path)) as app:
 
         def config() -> Any:
             return app.test_client().get("/judge0/config_info", headers={"X-Auth-Token": USER}).json
@@ -1264,7 +1259,7 @@ def test_pages_end_with_the_newest_ten_thousand(prepared: Prepared, tmp_path: Pa
         return TasksReply(tasks=[make_task(id=id_) for id_ in request.ids])
 
     prepared.answers.update(search=search, tasks=tasks)
-    with serving_app(make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"))) as app:
+    with serving_app(gateway_config(prepared, tmp_path)) as app:
 
         def page(number: int, per_page: int) -> tuple[list[str], dict[str, Any]]:
             query = {"page": number, "per_page": per_page, "fields": "id"}
@@ -1300,9 +1295,7 @@ def test_deleting_where_it_is_allowed(prepared: Prepared, tmp_path: Path) -> Non
     outcome = m.Result(tests=[m.TestResult(name="run", verdict=m.Verdict.AC, cpu=0.25)], stdout="ä\n")
     task = make_task(status=m.Status.SUCCESS, done=True, verdict=m.Verdict.AC, result=outcome)
     prepared.answers["delete_submission"] = lambda _: Deleted(deleted=1)
-    settings = make_config(
-        tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"), judge0={"delete": True}
-    )
+    settings = gateway_config(prepared, tmp_path, judge0={"delete": True})
     token = token_of(task.id)
     with serving_app(settings) as app:
 
@@ -1332,7 +1325,7 @@ def test_several_are_asked_for_together(prepared: Prepared, tmp_path: Path) -> N
     ids = [f"{number:024x}" for number in range(3)]
     tasks = [make_task(id=id_, submission=m.Submission(user="ada", command="true")) for id_ in ids]
     hers = make_task(id="f" * 24, submission=m.Submission(user="bob", command="true"))
-    settings = make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"))
+    settings = gateway_config(prepared, tmp_path)
     prepared.tasks(*tasks, hers)
     of_all: Any = prepared.answers["tasks"]
     limit = 2
@@ -1371,7 +1364,7 @@ def test_a_full_queue(prepared: Prepared, tmp_path: Path) -> None:
         raise LimitError("1000 submissions of 'ada' wait")
 
     prepared.answers |= {"executors": ExecutorsReply(executors=[executor_state()]), "add": full}
-    with serving_app(make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"))) as app:
+    with serving_app(gateway_config(prepared, tmp_path)) as app:
         ask = {"json": {"language_id": PYTHON, "source_code": "print(1)"}, "headers": {"X-Auth-Token": USER}}
         answer = app.test_client().post("/judge0/submissions", **ask)
         assert answer.status_code == 503 and int(answer.headers["Retry-After"]) > 0
@@ -1406,7 +1399,7 @@ def test_a_batch_is_taken_whole_or_not_at_all_where_too_many_wait(prepared: Prep
         "usage": lambda _: UsageReply(allowance=allowance, waiting=waiting, running=0),
         "add": add,
     }
-    with serving_app(make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"))) as app:
+    with serving_app(gateway_config(prepared, tmp_path)) as app:
 
         def batch(count: int) -> Any:
             body = {"submissions": [{"language_id": PYTHON, "source_code": "print(1)"}] * count}
@@ -1444,7 +1437,7 @@ def test_each_answer_says_how_often_one_may_hand_in(prepared: Prepared, tmp_path
     }
     good, bad = {"language_id": PYTHON, "source_code": "print(1)"}, {"language_id": PYTHON}
     limited = True
-    with serving_app(make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"))) as app:
+    with serving_app(gateway_config(prepared, tmp_path)) as app:
 
         def post(path: str, body: Any) -> tuple[int, list[list[str]], dict[str, str]]:
             answer = app.test_client().post(f"/judge0/submissions{path}", json=body, headers={"X-Auth-Token": USER})
@@ -1503,9 +1496,7 @@ def test_callbacks(http: httpx.Client, receiver: Receiver) -> None:
 def test_callbacks_that_are_switched_off(prepared: Prepared, tmp_path: Path) -> None:
     prepared.answers |= {"executors": ExecutorsReply(executors=[executor_state()])}
     before = len(prepared.asked)
-    tls = prepared.tls("gateway-1", "gateway")
-    config = make_config(tmp_path, prepared.etcd_config, tls, judge0={"callbacks": False})
-    with serving_app(config) as app:
+    with serving_app(gateway_config(prepared, tmp_path, judge0={"callbacks": False})) as app:
         body = {"language_id": PYTHON, "source_code": "print(1)", "callback_url": "https://example.org/"}
         answer = app.test_client().post("/judge0/submissions", json=body, headers={"X-Auth-Token": USER})
         assert (answer.status_code, answer.json) == (422, {"callback_url": ["setting callback is not allowed"]})

@@ -31,7 +31,7 @@ from judge.model.audit import By
 from judge.rpc.client import RpcClient
 from tests.support.ansible import module_utils
 from tests.support.certificates import issue, public
-from tests.support.gateway import TLS, Nginx, make_config, needs_nginx, running_gateway, serving
+from tests.support.gateway import TLS, Nginx, gateway_config, needs_nginx, running_gateway, serving
 from tests.support.judicators import World
 from tests.support.servers import Acceptor, free_port
 
@@ -192,9 +192,7 @@ class Judge:
 @pytest.fixture
 def judge(world: World, tmp_path: Path) -> Iterator[Judge]:
     world.judicator()
-    settings = make_config(
-        tmp_path / "gw", world.etcd_config, world.tls("gateway-1", "gateway"), proxied=True, secure_cookies=True
-    )
+    settings = gateway_config(world, tmp_path / "gw", proxied=True, secure_cookies=True)
     with running_gateway(settings, tmp_path / "gw") as url:
         yield Judge(httpx.URL(url).port or 0, world.client(timeout=20.0))
 

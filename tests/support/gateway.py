@@ -19,7 +19,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import jsonschema
@@ -50,6 +50,9 @@ from tests.support.ansible import GROUPS, render, variables
 from tests.support.servers import free_port, program, wait_for
 from tests.support.statements import pages_of
 
+if TYPE_CHECKING:
+    from tests.support.judicators import World
+
 ADMIN, USER, OTHER = "admin-token-of-tests", "user-token-of-tests", "other-token-of-tests"
 PEOPLE = [("root", "admin", ADMIN), ("ada", "user", USER), ("bob", "user", OTHER)]
 ID = "0123456789abcdef01234567"
@@ -79,6 +82,11 @@ def make_config(directory: Path, etcd: EtcdClient, tls: Tls, **changes: Any) -> 
         **changes,
     }
     return GatewayConfig.model_validate(values)
+
+
+def gateway_config(world: Prepared | World, directory: Path, **changes: Any) -> GatewayConfig:
+    """A config in a directory for a gateway of this world."""
+    return make_config(directory, world.etcd_config, world.tls("gateway-1", "gateway"), **changes)
 
 
 def write_config(settings: GatewayConfig, path: Path) -> Path:
