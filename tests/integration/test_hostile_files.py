@@ -14,7 +14,7 @@ from judge.common import clock
 from judge.executor.channel import Finished, Job, Ready
 from judge.executor.slot.pipeline import Pipeline
 from judge.languages.table import detect, load_table
-from judge.model.messages import Assignment, RunOptions, SourceFile, Submission, Verdict
+from judge.model.messages import RunOptions, SourceFile, Submission, Verdict
 from judge.sandbox import SandboxPool
 from judge.sandbox.container import Sizes
 from tests.integration.test_executor_slots import slots, until  # noqa: F401 - a fixture
@@ -46,8 +46,7 @@ def pipeline(pool, work):
 
 def job(files, data=None, **fields) -> Job:
     submission = Submission(files=[SourceFile.of(name, text) for name, text in files.items()], **fields)
-    assignment = Assignment(id="1" * 24, attempt=1, claim="c1", submission=submission)
-    return Job(assignment=assignment, data=data, language_version="v1")
+    return packages.assigned(submission, data=data, language_version="v1")
 
 
 def library(work: Path, languages=("cpp",)):
@@ -71,7 +70,6 @@ def library(work: Path, languages=("cpp",)):
 def ended(pipeline, job_) -> tuple[Verdict, str]:
     finished = pipeline.execute(job_)
     assert not finished.broken
-    assert finished.completed is not None
     assert not finished.completed.retry, finished.completed.result.reason
     return finished.completed.verdict, finished.completed.result.reason
 
@@ -192,7 +190,7 @@ def test_a_task_that_breaks_its_sandbox_is_given_back_and_the_next_finds_the_slo
         return box
 
     pipeline = Pipeline(take=broken, tell=lambda _: None, table=TABLE, outputs=work)
-    job_ = Job(assignment=Assignment(id="1" * 24, attempt=1, claim="c1", submission=Submission(command="true")))
+    job_ = packages.assigned(Submission(command="true"))
     finished = pipeline.execute(job_)
     assert finished.broken
     assert finished.completed.retry

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 
 import pytest
 
 from judge.executor.slot import builds
 from judge.executor.slot.pipeline import Pipeline
-from judge.languages.table import extra_paths, load_table
+from judge.languages.table import load_table
 from judge.model.messages import Verdict
-from judge.sandbox import SandboxPool
 from tests.support import packages
+from tests.support.sandbox import language_pool
 
 pytestmark = [
     pytest.mark.root,
@@ -34,7 +33,7 @@ OPEN = 'out = open(to_first, "wb", buffering=0)\nheard = open(from_first, "rb")\
 
 @pytest.fixture(scope="module")
 def pool():
-    with contextlib.closing(SandboxPool(f"test-ioi-{os.getpid()}", paths=extra_paths(TABLE.values()))) as pool:
+    with language_pool("ioi") as pool:
         yield pool
 
 
@@ -54,10 +53,7 @@ def communication(work, manager: str, settings: str = "io: std\n", yaml: str = Y
 
 
 def judge(pipeline, data, source, language="python3"):
-    completed = pipeline.execute(packages.job(data, language, source, "full")).completed
-    assert completed is not None
-    assert not completed.retry, completed.result.reason
-    return completed
+    return packages.judged(pipeline, packages.job(data, language, source, "full"))
 
 
 ABORT = "import os, sys; sys.stdin.read(); os.abort()"

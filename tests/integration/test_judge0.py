@@ -31,6 +31,7 @@ import httpx
 import judge0
 import pytest
 import yaml
+from flask import Flask
 from judge0_client import Judge0Client, MultiFileSubmission, SingleFileSubmission
 
 from judge.common.errors import FieldError, LimitError
@@ -66,6 +67,7 @@ pytestmark = pytest.mark.root
 
 ADA, BOB, EVE, ROOT = "token-of-ada", "token-of-bob", "token-of-eve", "token-of-root"
 PYTHON, C, CPP, JAVA, PROJECT = 71, 50, 54, 62, 89
+PRINTS: dict[str, Any] = {"language_id": PYTHON, "source_code": "print(1)"}
 PACKAGES = Path(__file__).parents[2] / "examples/packages"
 T = TypeVar("T")
 
@@ -129,7 +131,6 @@ def run(http: httpx.Client, fields: str = "*", base64_encoded: str = "false", **
 
 
 def refused(http: httpx.Client, **body: Any) -> dict[str, list[str]]:
-    """The faults of a submission."""
     answer = http.post("/submissions", json={"language_id": PYTHON, "source_code": "print()", **body})
     assert answer.status_code == 422, answer.text
     errors: dict[str, list[str]] = answer.json()
@@ -145,7 +146,6 @@ def packed(**files: str | bytes) -> str:
 
 
 def directory(fields: dict[str, Any]) -> dict[str, bytes]:
-    """The files of the directory after the last run."""
     with zipfile.ZipFile(io.BytesIO(base64.b64decode(fields["post_execution_filesystem"]))) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
 
@@ -358,7 +358,7 @@ def test_tokens(http: httpx.Client, server: str) -> None:
     beside = {"X-Auth-Token": "wrong", "X-Auth-User": ROOT}
     assert call("POST", "/authorize", headers=beside).status_code == 200
     assert call("GET", "/submissions", headers=beside).status_code == 200
-    token = http.post("/submissions", json={"language_id": PYTHON, "source_code": "print(1)"}).json()["token"]
+    token = http.post("/submissions", json=PRINTS).json()["token"]
     deleting = call("DELETE", f"/submissions/{token}", headers=beside)
     assert (deleting.status_code, deleting.json()) == (400, {"error": "delete not allowed"}), "as an admin hears it"
     for method, path in (("POST", "/authenticate"), ("GET", f"/submissions/{token}"), ("POST", "/submissions")):
@@ -374,7 +374,7 @@ def test_tokens(http: httpx.Client, server: str) -> None:
 @row("S13")
 def test_slashes_that_clients_join_addresses_with(http: httpx.Client, server: str) -> None:
     """Nobody who posts, and no browser that asks first, would follow a redirection."""
-    request = {"json": {"language_id": PYTHON, "source_code": "print(1)"}, "headers": {"X-Auth-Token": ADA}}
+    request = {"json": PRINTS, "headers": {"X-Auth-Token": ADA}}
     for joined in (f"{server}//submissions", server.replace("/judge0", "//judge0///submissions/")):
         token = httpx.post(joined, trust_env=False, **request).json()["token"]  # type: ignore[arg-type]
         assert http.get(f"{server}//submissions//{token}").json()["token"] == token
@@ -389,10 +389,9 @@ def test_slashes_that_clients_join_addresses_with(http: httpx.Client, server: st
 
 @row("S16")
 def test_of_a_name_that_comes_twice_the_last_counts(http: httpx.Client) -> None:
-    body = {"language_id": PYTHON, "source_code": "print(1)"}
-    task = http.post("/submissions?wait=false&wait=true", json=body).json()
+    task = http.post("/submissions?wait=false&wait=true", json=PRINTS).json()
     assert task["stdout"] == "1\n"
-    assert http.post("/submissions?wait=true&wait=false", json=body).json().keys() == {"token"}
+    assert http.post("/submissions?wait=true&wait=false", json=PRINTS).json().keys() == {"token"}
     assert http.get(f"/submissions/{task['token']}?fields=status&fields=stdout").json() == {"stdout": "1\n"}
 
 
@@ -436,9 +435,19 @@ def test_scripts_read_whatever_refuses_them(server: str) -> None:
 
 @pytest.fixture
 def prepared(tmp_path: Path, etcd_endpoint: str) -> Iterator[Prepared]:
-    """Of each test its own: one is registered for a minute."""
+    """Of each test its own: one is registered for a minute. It takes whatever is handed in."""
     with Prepared(tmp_path / "judicator", etcd_endpoint).serving() as prepared:
+        prepared.answers |= {
+            "executors": ExecutorsReply(executors=[executor_state()]),
+            "usage": lambda _: UsageReply(allowance=Allowance(), waiting=0, running=0),
+            "add": lambda request: m.AddReply(task=make_task(submission=request), created=True),
+        }
         yield prepared
+
+
+def hand_in(app: Flask, body: Any, path: str = "") -> Any:
+    headers = {"X-Auth-Token": USER}
+    return app.test_client().post(f"/judge0/submissions{path}", json=body, headers=headers)
 
 
 @row("A5", "A6")
@@ -473,8 +482,6 @@ def test_a_host_of_its_own(tmp_path: Path, prepared: Prepared) -> None:
     """The API answers at the root of its own host, for clients that keep nothing of an address but its origin."""
     own = {"hosts": ["judge0.example.org"], "guest": "visitor", "origins": ["https://ide.example"]}
     settings = gateway_config(prepared, tmp_path, judge0=own)
-    prepared.answers["executors"] = ExecutorsReply(executors=[executor_state()])
-    prepared.answers["add"] = lambda request: m.AddReply(task=make_task(submission=request), created=True)
     with running_gateway(settings, tmp_path) as url, httpx.Client(base_url=url, trust_env=False) as client:
         headers = {"Host": "Judge0.example.org:443", "Origin": "https://ide.example"}
         preflight = {**headers, "Access-Control-Request-Method": "POST"}
@@ -670,19 +677,13 @@ def test_an_answer_is_held_for_some_seconds_and_for_so_many(prepared: Prepared, 
         await asyncio.sleep(request.wait)
         return make_task(id=request.id, status=now)
 
-    prepared.answers |= {
-        "executors": ExecutorsReply(executors=[executor_state()]),
-        "add": lambda request: m.AddReply(task=make_task(submission=request), created=True),
-        "get": get,
-    }
+    prepared.answers["get"] = get
     own: dict[str, Any] = {"threads": 2, "judge0": {"wait": 5}}  # so one answer may be held
     with serving_app(gateway_config(prepared, tmp_path, **own)) as app:
 
         def ask() -> tuple[float, dict[str, Any]]:
             began = time.monotonic()
-            body = {"language_id": PYTHON, "source_code": "print(1)"}
-            headers = {"X-Auth-Token": USER}
-            answer = app.test_client().post("/judge0/submissions?wait=true", json=body, headers=headers)
+            answer = hand_in(app, PRINTS, "?wait=true")
             assert answer.status_code == 201 and answer.json is not None
             return time.monotonic() - began, answer.json["status"]
 
@@ -791,7 +792,7 @@ def test_a_fault_of_ours_has_judge0s_name_of_the_field(prepared: Prepared, tmp_p
     def add(_: m.Submission) -> m.AddReply:
         raise FieldError(place, "is wrong")
 
-    prepared.answers |= {"executors": ExecutorsReply(executors=[executor_state()]), "add": add}
+    prepared.answers["add"] = add
     limits = {"cpu": "cpu_time_limit", "wall": "wall_time_limit", "memory": "memory_limit", "stack": "stack_limit"}
     limits |= {"processes": "max_processes_and_or_threads", "output": "max_file_size"}
     assert limits.keys() == m.LimitsOverride.model_fields.keys()
@@ -803,8 +804,7 @@ def test_a_fault_of_ours_has_judge0s_name_of_the_field(prepared: Prepared, tmp_p
     with serving_app(gateway_config(prepared, tmp_path)) as app:
 
         def refusal(**fields: str) -> Any:
-            body = {"language_id": PYTHON, "source_code": "print(1)", **fields}
-            answer = app.test_client().post("/judge0/submissions", json=body, headers={"X-Auth-Token": USER})
+            answer = hand_in(app, PRINTS | fields)
             assert answer.status_code == 422
             return answer.json
 
@@ -816,24 +816,17 @@ def test_a_fault_of_ours_has_judge0s_name_of_the_field(prepared: Prepared, tmp_p
 
 @row("V9", "P18", "P19", "P20", "B7")
 def test_what_limits_mean_here(prepared: Prepared, tmp_path: Path) -> None:
-    """By what judicators are handed."""
     added: list[m.Submission] = []
 
     def add(request: m.Submission) -> m.AddReply:
         added.append(request)
         return m.AddReply(task=make_task(submission=request), created=True)
 
-    prepared.answers |= {
-        "executors": ExecutorsReply(executors=[executor_state()]),
-        "usage": lambda _: UsageReply(allowance=Allowance(), waiting=0, running=0),
-        "add": add,
-    }
+    prepared.answers["add"] = add
     with serving_app(gateway_config(prepared, tmp_path)) as app:
 
         def post(path: str = "", options: Any = None, **fields: Any) -> Any:
-            body = {"language_id": PYTHON, "source_code": "print(1)", **fields}
-            sender = {"json": body if options is None else options, "headers": {"X-Auth-Token": USER}}
-            answer = app.test_client().post(f"/judge0/submissions{path}", **sender)
+            answer = hand_in(app, PRINTS | fields if options is None else options, path)
             return answer.status_code, answer.json
 
         assert post(cpu_time_limit=0, stack_limit=0, max_file_size=0)[0] == 201
@@ -861,7 +854,7 @@ def test_what_limits_mean_here(prepared: Prepared, tmp_path: Path) -> None:
 
 @row("B1", "B2", "B3", "B5", "B8")
 def test_batches(http: httpx.Client) -> None:
-    good, bad = {"language_id": PYTHON, "source_code": "print(1)"}, {"language_id": PYTHON}
+    good, bad = PRINTS, {"language_id": PYTHON}
     answer = http.post("/submissions/batch", json={"submissions": [good, bad]})
     assert answer.status_code == 201 and answer.json()[1] == {"source_code": ["can't be blank"]}
     assert http.post("/submissions/batch", json={"submissions": [bad]}).status_code == 422
@@ -1229,7 +1222,7 @@ def test_what_there_is(http: httpx.Client) -> None:
 
 @row("M1", "M2")
 def test_pages_of_submissions(http: httpx.Client, server: str) -> None:
-    body = {"submissions": [{"language_id": PYTHON, "source_code": "print(1)"}] * 5}
+    body = {"submissions": [PRINTS] * 5}
     assert http.post("/submissions/batch", json=body).status_code == 201
     first = http.get("/submissions", params={"per_page": 2, "fields": "token"}).json()
     second = http.get("/submissions", params={"per_page": 2, "page": 2, "fields": "token"}).json()
@@ -1248,7 +1241,6 @@ def test_pages_of_submissions(http: httpx.Client, server: str) -> None:
 
 
 def test_pages_end_with_the_newest_ten_thousand(prepared: Prepared, tmp_path: Path) -> None:
-    """Of row M1."""
     ids = [f"{number:024x}" for number in range(12_000)]
 
     def search(request: m.SearchRequest) -> m.SearchReply:
@@ -1363,10 +1355,9 @@ def test_a_full_queue(prepared: Prepared, tmp_path: Path) -> None:
     def full(_: m.Submission) -> m.AddReply:
         raise LimitError("1000 submissions of 'ada' wait")
 
-    prepared.answers |= {"executors": ExecutorsReply(executors=[executor_state()]), "add": full}
+    prepared.answers["add"] = full
     with serving_app(gateway_config(prepared, tmp_path)) as app:
-        ask = {"json": {"language_id": PYTHON, "source_code": "print(1)"}, "headers": {"X-Auth-Token": USER}}
-        answer = app.test_client().post("/judge0/submissions", **ask)
+        answer = hand_in(app, PRINTS)
         assert answer.status_code == 503 and int(answer.headers["Retry-After"]) > 0
         assert answer.json == {"error": "queue is full", "reason": "1000 submissions of 'ada' wait"}
 
@@ -1376,7 +1367,7 @@ def test_a_full_queue(prepared: Prepared, tmp_path: Path) -> None:
             raise error
 
         prepared.answers["add"] = often
-        answer = app.test_client().post("/judge0/submissions", **ask)
+        answer = hand_in(app, PRINTS)
         assert (answer.status_code, answer.json) == (429, {"error": "2 within a minute"})
         assert (answer.headers["Retry-After"], answer.headers["RateLimit-Limit"]) == ("47", "2")
 
@@ -1395,15 +1386,13 @@ def test_a_batch_is_taken_whole_or_not_at_all_where_too_many_wait(prepared: Prep
         return m.AddReply(task=make_task(submission=request), created=True)
 
     prepared.answers |= {
-        "executors": ExecutorsReply(executors=[executor_state()]),
         "usage": lambda _: UsageReply(allowance=allowance, waiting=waiting, running=0),
         "add": add,
     }
     with serving_app(gateway_config(prepared, tmp_path)) as app:
 
         def batch(count: int) -> Any:
-            body = {"submissions": [{"language_id": PYTHON, "source_code": "print(1)"}] * count}
-            return app.test_client().post("/judge0/submissions/batch", json=body, headers={"X-Auth-Token": USER})
+            return hand_in(app, {"submissions": [PRINTS] * count}, "/batch")
 
         refused = batch(4)
         assert (refused.status_code, refused.json["error"], waiting) == (503, "queue is full", 7)
@@ -1430,17 +1419,13 @@ def test_each_answer_says_how_often_one_may_hand_in(prepared: Prepared, tmp_path
         task = make_task(submission=request, status=m.Status.SUCCESS, done=True, verdict=m.Verdict.AC)
         return m.AddReply(task=task, created=True, rate=Rate(limit=9, left=remaining, seconds=31) if limited else None)
 
-    prepared.answers |= {
-        "executors": ExecutorsReply(executors=[executor_state()]),
-        "usage": lambda _: UsageReply(allowance=Allowance(), waiting=0, running=0),
-        "add": add,
-    }
-    good, bad = {"language_id": PYTHON, "source_code": "print(1)"}, {"language_id": PYTHON}
+    prepared.answers["add"] = add
+    good, bad = PRINTS, {"language_id": PYTHON}
     limited = True
     with serving_app(gateway_config(prepared, tmp_path)) as app:
 
         def post(path: str, body: Any) -> tuple[int, list[list[str]], dict[str, str]]:
-            answer = app.test_client().post(f"/judge0/submissions{path}", json=body, headers={"X-Auth-Token": USER})
+            answer = hand_in(app, body, path)
             answers = answer.json if isinstance(answer.json, list) else [answer.json]
             headers = {name: text for name, text in answer.headers if name.startswith(("RateLimit", "Retry"))}
             return answer.status_code, [list(item) for item in answers], headers
@@ -1494,11 +1479,9 @@ def test_callbacks(http: httpx.Client, receiver: Receiver) -> None:
 
 @row("C4")
 def test_callbacks_that_are_switched_off(prepared: Prepared, tmp_path: Path) -> None:
-    prepared.answers |= {"executors": ExecutorsReply(executors=[executor_state()])}
     before = len(prepared.asked)
     with serving_app(gateway_config(prepared, tmp_path, judge0={"callbacks": False})) as app:
-        body = {"language_id": PYTHON, "source_code": "print(1)", "callback_url": "https://example.org/"}
-        answer = app.test_client().post("/judge0/submissions", json=body, headers={"X-Auth-Token": USER})
+        answer = hand_in(app, PRINTS | {"callback_url": "https://example.org/"})
         assert (answer.status_code, answer.json) == (422, {"callback_url": ["setting callback is not allowed"]})
         assert "add" not in [method for method, _ in prepared.asked[before:]]
 

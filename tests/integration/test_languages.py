@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from judge.executor.channel import Job
 from judge.executor.slot.pipeline import Pipeline
 from judge.languages.table import Survey, load_table, survey
-from judge.model.messages import Assignment, Completed, LimitsOverride, Submission, Test, Verdict
+from judge.model.messages import Completed, LimitsOverride, Submission, Test, Verdict
+from tests.support import packages
 from tests.support.packages import programs
 from tests.support.sandbox import language_pool
 
@@ -65,21 +65,21 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
 
 @pytest.fixture(params=list(TABLE))
 def language(request: pytest.FixtureRequest) -> str:
-    name = str(request.param)
-    if name in surveyed().missing:
-        pytest.skip(f"{TABLE[name].title} is not on this machine: {surveyed().missing[name]}")
-    return name
+    need(request.param)
+    return str(request.param)
+
+
+def need(language: str) -> None:
+    if language in surveyed().missing:
+        pytest.skip(f"{TABLE[language].title} is not on this machine: {surveyed().missing[language]}")
 
 
 def judge(
     pipeline: Pipeline, language: str, source: str, limits: LimitsOverride, tests: Sequence[Test] = ()
 ) -> Completed:
+    need(language)
     submission = Submission(language=language, source=source, tests=list(tests), limits=limits)
-    assignment = Assignment(id="1" * 24, attempt=1, claim="c1", submission=submission)
-    finished = pipeline.execute(Job(assignment=assignment, language_version=surveyed().found[language]))
-    assert finished.completed is not None
-    assert not finished.completed.retry, finished.completed.result.reason
-    return finished.completed
+    return packages.judged(pipeline, packages.assigned(submission, language_version=surveyed().found[language]))
 
 
 def judge_program(pipeline: Pipeline, language: str, kind: str, limits: LimitsOverride) -> Completed:
@@ -182,8 +182,6 @@ class A { public static void main(String[] a) throws Exception {
 
 @pytest.mark.parametrize("name", list(OWN_FILES))
 def test_locks_of_ones_own_files(pipeline: Pipeline, name: str) -> None:
-    if name in surveyed().missing:
-        pytest.skip(f"{TABLE[name].title} is not on this machine: {surveyed().missing[name]}")
     judged = judge(pipeline, name, OWN_FILES[name], PATIENT, [Test(name="1", answer="1031\n")])
     assert judged.verdict is Verdict.AC, (judged.result.reason, judged.result.compile_log, judged.result.tests)
 
@@ -197,8 +195,6 @@ STANDARDS = {
 
 @pytest.mark.parametrize("name", [*STANDARDS, *(f"{name}-clang" for name in STANDARDS)])
 def test_standards(pipeline: Pipeline, name: str) -> None:
-    if name in surveyed().missing:
-        pytest.skip(f"{TABLE[name].title} is not on this machine: {surveyed().missing[name]}")
     row = name.removesuffix("-clang")
     version, exact = ("__cplusplus", "cpp2") if row.startswith("cpp") else ("__STDC_VERSION__", "c2")
     operator = ">=" if row.startswith(exact) else "=="
@@ -231,8 +227,6 @@ PRETENDERS = {
 
 @pytest.mark.parametrize("name", list(PRETENDERS))
 def test_words_alone_are_no_full_memory(pipeline: Pipeline, name: str) -> None:
-    if name in surveyed().missing:
-        pytest.skip(f"{TABLE[name].title} is not on this machine: {surveyed().missing[name]}")
     judged = judge(pipeline, name, PRETENDERS[name], PATIENT, [Test(name="1", answer="1031\n")])
     assert judged.verdict is Verdict.RTE, (judged.result.reason, judged.result.compile_log)
 
@@ -268,8 +262,6 @@ MANAGED = {
 
 @pytest.mark.parametrize(("name", "index"), [(name, n) for name, texts in MANAGED.items() for n in range(len(texts))])
 def test_managed_heaps_are_counted(pipeline: Pipeline, name: str, index: int) -> None:
-    if name in surveyed().missing:
-        pytest.skip(f"{TABLE[name].title} is not on this machine: {surveyed().missing[name]}")
     judged = judge(pipeline, name, MANAGED[name][index], HUNGRY, [Test(name="1", answer="1031\n")])
     assert judged.verdict is Verdict.MLE, (judged.result.reason, judged.result.compile_log, judged.result.tests)
 

@@ -4,20 +4,19 @@ and found beside it; names of classes and packages.
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 import pytest
 
-from judge.executor.channel import Job
 from judge.executor.slot.pipeline import Pipeline
-from judge.languages.table import extra_paths, load_table
-from judge.model.messages import Assignment, Completed, SourceFile, Submission, Test, Verdict
-from judge.sandbox import SandboxPool
-from tests.integration.test_languages import PATIENT, here
+from judge.languages.table import load_table
+from judge.model.messages import Completed, SourceFile, Submission, Test, Verdict
+from tests.integration.test_languages import PATIENT, need
+from tests.support import packages
 from tests.support.packages import PROGRAMS, programs
+from tests.support.sandbox import language_pool
 
 pytestmark = [
     pytest.mark.root,
@@ -36,7 +35,7 @@ ALONE = {"brainfuck"}
 @pytest.fixture(scope="module")
 def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
     outputs: Path = tmp_path_factory.mktemp("outputs")
-    with contextlib.closing(SandboxPool(f"test-files-{os.getpid()}", paths=extra_paths(TABLE.values()))) as pool:
+    with language_pool("files") as pool:
         yield Pipeline(take=pool.take, tell=lambda _: None, table=TABLE, outputs=outputs)
 
 
@@ -47,8 +46,7 @@ def judge(
     entry: str | None = None,
     test: Test = Test(name="1", answer="42\n"),  # noqa: B008 - is never changed
 ) -> Completed:
-    if language in here().missing:
-        pytest.skip(f"{TABLE[language].title} is not on this machine: {here().missing[language]}")
+    need(language)
     submission = Submission(
         language=language,
         files=[SourceFile.of(name, data) for name, data in files.items()],
@@ -56,11 +54,7 @@ def judge(
         tests=[test],
         limits=PATIENT,
     )
-    assignment = Assignment(id="1" * 24, attempt=1, claim="c1", submission=submission)
-    judged = pipeline.execute(Job(assignment=assignment)).completed
-    assert judged is not None
-    assert not judged.retry, judged.result.reason
-    return judged
+    return packages.judged(pipeline, packages.assigned(submission))
 
 
 def test_every_row_has_a_program_of_several_files() -> None:

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from judge.executor.channel import Job
 from judge.executor.slot import builds
 from judge.executor.slot.memory_budget import BUILT, BUILT_MOST
 from judge.executor.slot.pipeline import Pipeline
 from judge.languages.table import load_table
-from judge.model.messages import Assignment, Limits, LimitsOverride, Submission, Verdict
+from judge.model.messages import Limits, LimitsOverride, Submission, Verdict
 from judge.sandbox import Command, SandboxPool
+from tests.support import packages
 
 pytestmark = [
     pytest.mark.root,
@@ -36,10 +36,7 @@ def pool():
 
 def judge(pool, work, share, **fields):
     pipeline = Pipeline(take=pool.take, tell=lambda _: None, table=TABLE, outputs=work, memory=share)
-    job = Job(assignment=Assignment(id="1" * 24, attempt=1, claim="c1", submission=Submission(**fields)))
-    judged = pipeline.execute(job).completed
-    assert not judged.retry, judged.result.reason
-    return judged
+    return packages.judged(pipeline, packages.assigned(Submission(**fields)))
 
 
 def test_a_build_within_its_room_changes_no_limit(pool, work):

@@ -10,12 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge.common.files import in_memory
-from judge.executor.channel import Job
 from judge.executor.slot.made import made_fault
 from judge.executor.slot.pipeline import Pipeline
 from judge.executor.slot.program import Program
 from judge.languages.table import detect, load_table
-from judge.model.messages import Assignment, Limits, RunOptions, SourceFile, Submission, Verdict
+from judge.model.messages import Limits, RunOptions, SourceFile, Submission, Verdict
 from tests.support import packages
 from tests.support.sandbox import language_pool
 
@@ -62,8 +61,7 @@ def judge(pool, work):
     pipeline = Pipeline(take=pool.take, tell=lambda _: None, table=TABLE, outputs=work)
 
     def run(**fields):
-        job_ = Job(assignment=Assignment(id="1" * 24, attempt=1, claim="c1", submission=Submission(**fields)))
-        judged = pipeline.execute(job_).completed
+        judged = pipeline.execute(packages.assigned(Submission(**fields))).completed
         return judged.verdict, judged.result.reason
 
     return run

@@ -16,8 +16,9 @@ import pytest
 from judge.common.errors import PackageError
 from judge.config.allowance import Allowance
 from judge.executor.channel import Data, Job
+from judge.executor.slot.pipeline import Pipeline
 from judge.languages.table import Language
-from judge.model.messages import Assignment, Limits, SourceFile, Submission
+from judge.model.messages import Assignment, Completed, Limits, SourceFile, Submission
 from judge.model.problem import ProblemManifest, ProblemProgram, ProblemTest, TestGroup
 from judge.problems.package import Package, manifest_bytes, read_package
 
@@ -114,11 +115,21 @@ def load(root: Path, store: Path) -> Data:
         return data_of(package, store)
 
 
+def assigned(submission: Submission, **fields: Any) -> Job:
+    return Job(assignment=Assignment(id="1" * 24, attempt=1, claim="c1", submission=submission), **fields)
+
+
 def job(data: Data, language: str, source: str, mode: str = "lazy") -> Job:
     """A submission to it."""
-    submission = Submission(language=language, source=source, mode=mode)
-    assignment = Assignment(id="1" * 24, attempt=1, claim="c1", submission=submission)
-    return Job(assignment=assignment, data=data)
+    return assigned(Submission(language=language, source=source, mode=mode), data=data)
+
+
+def judged(pipeline: Pipeline, job: Job) -> Completed:
+    """What comes of it; nothing about it is to be tried again."""
+    completed = pipeline.execute(job).completed
+    assert completed is not None
+    assert not completed.retry, completed.result.reason
+    return completed
 
 
 LIMITS = Limits(cpu=2, memory=256 * 1024**2)
