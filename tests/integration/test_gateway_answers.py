@@ -88,7 +88,7 @@ def test_each_of_a_batch_has_its_own_answer_or_error(admin):
     assert [row["task"]["submission"]["user"] for row in results if row["task"]] == ["root", "bob"]
 
 
-def test_a_batch_says_of_each_what_the_call_for_it_alone_would_have_said(ada):
+def test_a_batch_answers_each_submission_as_a_call_for_it_alone(ada):
     for submission in (
         {**SOURCE, "sourc": "x"},
         {**SOURCE, "user": "bob"},
@@ -130,7 +130,7 @@ def test_each_of_a_batch_counts_against_the_rate(bob):
     assert answer.json["results"][-1]["error"]["rate"]["limit"] == OFTEN
 
 
-def test_a_batch_whose_cluster_goes_says_what_was_done(app, admin, monkeypatch):
+def test_a_batch_whose_cluster_goes_away_lists_the_stored_submissions(app, admin, monkeypatch):
     cluster = app.extensions["judge"].cluster
     call, calls = cluster.forward, []
 
@@ -169,7 +169,7 @@ def test_a_batch_whose_cluster_goes_says_what_was_done(app, admin, monkeypatch):
         assert answer.status_code == 503 and answer.headers["Retry-After"], "nothing was done, so all of it is repeated"
 
 
-def test_a_batch_that_takes_too_long_says_what_was_not_tried(app, admin, monkeypatch):
+def test_a_batch_that_takes_too_long_lists_the_untried_submissions(app, admin, monkeypatch):
     cluster = app.extensions["judge"].cluster
     call = cluster.forward
 
@@ -204,7 +204,7 @@ def test_a_batch_whose_outcome_is_unknown_is_not_stored_twice(admin, world, monk
     assert world.db.tasks.count_documents({}) == before + 4
 
 
-def test_submissions_of_a_batch_with_one_key_are_one(admin):
+def test_submissions_of_a_batch_with_the_same_key_are_stored_once(admin):
     another = {**SOURCE, "source": "int other;"}
     keyed = [{**submission, "idempotency_key": "k"} for submission in (SOURCE, SOURCE, another)]
     results = batch(admin, *keyed, another)["results"]
@@ -230,7 +230,7 @@ def test_several_submissions_at_once_as_each_may_be_seen(ada, admin, executor):
     assert reply["tasks"][1] == admin("GET", f"/submissions/{of_ada}").json
 
 
-def test_several_take_one_call_and_others_take_no_room(app, ada, admin, monkeypatch):
+def test_a_bulk_get_takes_one_call_and_hidden_submissions_take_no_room(app, ada, admin, monkeypatch):
     cluster = app.extensions["judge"].cluster
     call, calls = cluster.call, []
     own = [row["task"]["id"] for row in batch(ada, *[SOURCE] * 3)["results"]]
@@ -249,7 +249,7 @@ def test_several_take_one_call_and_others_take_no_room(app, ada, admin, monkeypa
     assert (reply["missing"], [row["id"] for row in reply["tasks"]], reply["left"]) == ([theirs], own[:1], own[1:])
 
 
-def test_several_are_as_many_as_an_answer_has_room_for(admin, monkeypatch):
+def test_a_bulk_get_is_bounded_by_the_size_of_its_answer(admin, monkeypatch):
     ids = [row["task"]["id"] for row in batch(admin, *[SOURCE] * 4)["results"]]
     monkeypatch.setattr(batches, "BYTES", 1)
     reply = several(admin, *ids)
@@ -262,7 +262,7 @@ def test_several_are_as_many_as_an_answer_has_room_for(admin, monkeypatch):
 
 
 @pytest.mark.parametrize("path", ["/submissions", "/problems", "/languages", "/whoami", "/executors", "/openapi.json"])
-def test_what_has_not_changed_is_not_sent_again(ada, path):
+def test_an_unchanged_answer_is_not_sent_again(ada, path):
     first = ada("GET", path)
     assert first.status_code == 200 and re.fullmatch(r'"[0-9a-f]{32}"', first.headers["ETag"])
     assert first.headers["Cache-Control"] == "private, no-cache" and "Authorization" in first.headers["Vary"]
@@ -277,7 +277,7 @@ def test_what_has_not_changed_is_not_sent_again(ada, path):
     assert ada("GET", path, headers={"If-None-Match": '"other"'}).data
 
 
-def test_a_submission_has_another_tag_when_it_has_changed_and_for_who_sees_another(ada, admin, executor):
+def test_a_submissions_tag_changes_with_its_state(ada, admin, executor):
     task = ada("POST", "/submissions", json=SOURCE).json["id"]
     path = f"/submissions/{task}"
     for address in (path, f"/submissions/batch?ids={task}"):
@@ -339,7 +339,7 @@ PROBLEM = "application/problem+json"
         ("text/html, application/problem+json;q=0.9, */*;q=0.8", True),
     ],
 )
-def test_who_asks_for_problem_json_gets_it(ada, accept, problem):
+def test_problem_json_is_sent_on_request(ada, accept, problem):
     answer = ada("GET", f"/submissions/{UNKNOWN}", headers={"Accept": accept} if accept else {})
     assert answer.status_code == 404 and answer.headers["Vary"] == "Accept"
     assert answer.mimetype == (PROBLEM if problem else "application/json")
@@ -396,5 +396,5 @@ def test_a_call_that_will_go_says_so_with_every_answer(settings):
         assert "Deprecation" not in Person(app.test_client(), USER)("GET", "/whoami").headers
 
 
-def test_what_a_kind_of_error_is_called_is_known_for_every_code():
+def test_every_error_code_has_a_title():
     assert all(answers.kind(code) for code in answers.TITLES)

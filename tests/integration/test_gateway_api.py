@@ -130,7 +130,7 @@ def test_wait_ends_in_time_and_notices_an_old_version_at_once(ada, executor):
     assert ada("GET", f"/submissions/{task['id']}?wait=30").json["done"]
 
 
-def test_too_many_who_wait_do_not_block_the_others(app, ada, executor):
+def test_too_many_waiting_calls_do_not_block_other_calls(app, ada, executor):
     task = ada("POST", "/submissions", json=SOURCE).json
     path = f"/submissions/{task['id']}?wait=30&version={task['version']}"
 
@@ -184,7 +184,7 @@ def test_search_pages_through_all(ada, executor):
     assert ids == sorted(ids, reverse=True) and len(ids) == len(set(ids)) >= 5
 
 
-def test_the_whole_output(ada, executor):
+def test_the_full_output_can_be_downloaded(ada, executor):
     task = ada("POST", "/submissions", json=SOURCE).json
     error(ada("GET", f"/submissions/{task['id']}/output"), 404, "not_found", "has no output")
     executor.report()
@@ -304,7 +304,7 @@ def test_queries_that_are_refused(ada, path, field, text):
 @pytest.mark.parametrize(
     "path", [f"/submissions/{ID}", "/submissions/x", "/submissions/%00", "/problems/none", "/none"]
 )
-def test_what_does_not_exist(ada, path):
+def test_missing_objects_are_answered_with_404(ada, path):
     error(ada("GET", path), 404, "not_found", "there is no")
 
 
@@ -340,7 +340,7 @@ def test_whoami(ada, admin):
     assert (root["user"], root["role"], root["allowance"]) == ("root", "admin", UNLIMITED.model_dump(mode="json"))
 
 
-def test_who_may_not_bring_own_tests_is_told_so(tmp_path_factory, etcd_endpoint, mongod_address):
+def test_a_user_without_the_right_to_own_tests_is_refused(tmp_path_factory, etcd_endpoint, mongod_address):
     with contextlib.ExitStack() as stack:
         world = World(tmp_path_factory.mktemp("modest"), etcd_endpoint, mongod_address)
         stack.callback(world.close)
@@ -376,7 +376,7 @@ def test_every_call_takes_a_token(app, route):
 
 
 @pytest.mark.parametrize("route", [row for row in ROUTES if row.role in {"judge", "admin"}], ids=lambda row: row.name)
-def test_what_takes_a_judge_or_an_admin(ada, route):
+def test_calls_for_judges_and_admins_refuse_users(ada, route):
     answer = ada(route.method, re.sub(r"<\w+>", "a" * 64, route.path))
     assert answer.status_code == 403
     if route.method != "HEAD":
@@ -526,7 +526,7 @@ INNER = ["etcd member etcd-1 (10.0.0.1:2379) is not healthy", "executor 'e1.exam
 MEMBER = {"name": "10.0.0.1:27017", "address": "10.0.0.1:27017"}
 
 
-def test_who_does_not_judge_learns_no_name_or_address_of_a_host(tmp_path, etcd_endpoint):
+def test_contestants_learn_no_name_or_address_of_a_host(tmp_path, etcd_endpoint):
     with Prepared(tmp_path / "judicator", etcd_endpoint).serving() as judicator:
         inner = re.compile(r"10\.0\.0\.1|etcd-1|e1\.example|mongod ")
         judicator.answers["status"] = healthy().model_copy(
@@ -605,7 +605,7 @@ REQUESTS = {
 }
 
 
-def test_a_route_calls_what_its_row_says_and_refuses_with_what_follows(app, admin, monkeypatch):
+def test_each_route_makes_the_calls_and_gives_the_statuses_of_its_row(app, admin, monkeypatch):
     task = admin("POST", "/submissions", json=SOURCE).json["id"]
     cluster = app.extensions["judge"].cluster
     call, made_calls = cluster.forward, []

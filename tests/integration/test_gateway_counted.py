@@ -47,7 +47,9 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return clients
 
 
-def test_who_is_counted_is_who_is_served(prepared: Prepared, tmp_path: Path, counted: list[str]) -> None:
+def test_a_request_counts_to_the_person_for_whom_it_is_served(
+    prepared: Prepared, tmp_path: Path, counted: list[str]
+) -> None:
     settings = gateway_config(prepared, tmp_path)
     tokens = FileTokens(settings.tokens)
     prepared.answers["usage"] = nothing
@@ -87,7 +89,7 @@ def test_who_is_counted_is_who_is_served(prepared: Prepared, tmp_path: Path, cou
         assert len(pairs) == 12, pairs
 
 
-def test_the_second_token_of_judge0_counts_for_what_is_kept_for_it(
+def test_the_second_token_of_judge0_counts_for_its_own_calls(
     prepared: Prepared, tmp_path: Path, counted: list[str]
 ) -> None:
     """Lists, deleting and `authorize`. All else is the first one's."""
@@ -121,9 +123,7 @@ def test_the_second_token_of_judge0_counts_for_what_is_kept_for_it(
 
 
 @pytest.mark.parametrize("wait", [None, "0", "0.0", "00", "x", "false", "1", "true", "nan"])
-def test_every_call_takes_a_share_whatever_it_asks_for(
-    prepared: Prepared, tmp_path: Path, counted: list[str], wait: str | None
-) -> None:
+def test_every_call_takes_a_share(prepared: Prepared, tmp_path: Path, counted: list[str], wait: str | None) -> None:
     settings = gateway_config(prepared, tmp_path)
     prepared.tasks()
     with serving_app(settings) as app:

@@ -303,7 +303,7 @@ def test_a_second_gateway_on_the_same_port_does_not_harm_the_first(settings, wor
         assert alive(base)
 
 
-def test_what_cannot_be_used_is_said_before_uwsgi_starts(settings, work):
+def test_unusable_settings_are_refused_before_uwsgi_starts(settings, work):
     with pytest.raises(ConfigError, match=r"none\.yml: cannot be read"):
         daemon.run(settings.model_copy(update={"tokens": work / "none.yml"}), threading.Event())
     with pytest.raises(ConfigError, match="none: cannot be read"):
@@ -315,7 +315,7 @@ def test_what_cannot_be_used_is_said_before_uwsgi_starts(settings, work):
         daemon.run(settings.model_copy(update={"run_dir": work / "file"}), threading.Event())
 
 
-def test_a_binary_of_ones_own_is_used_as_it_is(work):
+def test_a_configured_binary_is_used_unchanged(work):
     own = work / "my-uwsgi"
     own.write_text("#!/bin/sh\n")
     own.chmod(0o755)
@@ -323,7 +323,7 @@ def test_a_binary_of_ones_own_is_used_as_it_is(work):
     assert daemon.find_uwsgi("uwsgi") == Path(sys.executable).parent / "uwsgi"
 
 
-def test_what_does_not_answer_as_uwsgi_does_is_not_serving(work):
+def test_another_server_on_the_port_is_not_taken_for_uwsgi(work):
     path = work / "x.sock"
     assert not daemon.answers(path)
     with socket.socket(socket.AF_UNIX) as odd:

@@ -252,7 +252,7 @@ def leaks(marks: Marks, text: str) -> dict[str, str]:
 
 @given(st.data(), st.booleans())
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
-def test_no_route_shows_a_user_what_is_marked(app, judicator, caplog, data, exists):
+def test_no_route_shows_a_user_secret_fields(app, judicator, caplog, data, exists):
     caplog.set_level(logging.DEBUG, logger="judge")
     caplog.clear()
     marks = Marks(data.draw, PUBLIC)
@@ -266,7 +266,7 @@ def test_no_route_shows_a_user_what_is_marked(app, judicator, caplog, data, exis
 
 @given(st.data())
 @settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
-def test_admins_see_what_is_marked(app, judicator, data):
+def test_admins_see_the_secret_fields(app, judicator, data):
     """So the marks are where they can be found."""
     marks = Marks(data.draw, PUBLIC)
     prepare(judicator, marks, exists=True)

@@ -84,7 +84,7 @@ def _all_come(gateway: _Asked, seconds: float) -> Counter[int]:
     return statuses
 
 
-def test_many_who_come_often_are_asked_about_by_one_call(gateway: _Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frequent_callers_are_looked_up_in_one_call(gateway: _Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(identity, "LIFETIME", 0.5)
     result = _all_come(gateway, 3.0)
     assert set(result) == {404}
@@ -93,12 +93,12 @@ def test_many_who_come_often_are_asked_about_by_one_call(gateway: _Asked, monkey
     assert gateway.largest == len(PEOPLE)
 
 
-def test_people_who_come_for_the_first_time_at_once_are_asked_about_together(gateway: _Asked) -> None:
+def test_new_callers_at_the_same_time_are_looked_up_together(gateway: _Asked) -> None:
     _all_come(gateway, 0.3)
     assert gateway.count["credentials"] <= 5, "the first alone, and those who came during that by the next question"
 
 
-def test_who_is_out_is_out_in_time_and_the_others_are_not(gateway: _Asked) -> None:
+def test_a_disabled_user_is_refused_in_time_and_other_users_are_not(gateway: _Asked) -> None:
     _all_come(gateway, 0.3)
     gateway.out.add("u3")
     allowed: Counter[str] = Counter()
@@ -125,7 +125,9 @@ def test_an_accounts_token_goes_on_and_ends(gateway: _Asked, monkeypatch: pytest
     wait_for(lambda: gateway.status(ACCOUNT) == 401, timeout=9, what="the end of the token")
 
 
-def test_while_nobody_can_say_those_who_wait_do_so_once(gateway: _Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_lookup_is_not_repeated_for_each_waiting_caller(
+    gateway: _Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A call that fails is not made again by each of those who waited for it."""
     _all_come(gateway, 0.3)
     monkeypatch.setattr(identity, "LIFETIME", 0.0)

@@ -97,7 +97,7 @@ def test_outputs_come_in_up_to_their_bound(ada, problem, way):
     assert stored == text(MOST - 9 if way == "two" else MOST).encode()
 
 
-def test_all_ways_are_one_submission(ada, problem):
+def test_every_way_to_send_an_output_makes_the_same_submission(ada, problem):
     ids = set()
     for way, form_of in WAYS.items():
         if way != "two":
@@ -162,6 +162,6 @@ def test_a_folder_around_all_outputs_is_entered(ada, problem, name):
         assert answer.status_code == 201, answer.text[:500]
 
 
-def test_a_zip_that_is_none_is_refused(ada, problem):
+def test_a_damaged_zip_is_refused(ada, problem):
     answer = ada("POST", "/submissions", **form(TABLE, ("html.zip", b"<html>not a zip</html>\n")))
     assert answer.status_code == 400 and "'html.zip' is no ZIP archive" in answer.json["error"], answer.text[:500]

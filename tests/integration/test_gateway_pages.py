@@ -274,7 +274,7 @@ def test_overview_of_a_new_cluster(admin, prepared):
     assert "Nothing has been handed in yet" in page and "No leader at the moment" in page
 
 
-def test_what_one_takes_and_may_take(ada, prepared):
+def test_the_account_page_shows_use_and_allowance(ada, prepared):
     allowance = Allowance(own_tests=False, repeats=None, waiting=7, stored_bytes=3 * 1024**2)
     used = UsageReply(allowance=allowance, waiting=2, running=1, stored_bytes=1024**2)
     prepared.answers["usage"] = lambda request: used if (request.user, request.role) == ("ada", "user") else None
@@ -495,7 +495,7 @@ def test_users_do_not_see_what_hidden_tests_print(ada, prepared):
     assert "fine" not in ada.get(f"/submissions/{ID}").text, "an unknown problem shows nothing"
 
 
-def test_what_does_not_show_is_shown_on_every_page_and_typed_text_comes_back_as_it_was(ada, prepared):
+def test_invisible_characters_are_made_visible_and_typed_text_is_unchanged(ada, prepared):
     """Source that reads otherwise than it runs (U+202E), and words that are not there to see (U+200B)."""
     odd = "a\u202eb\u2066c\u200bd\ufe0f\x1b[31m"
     prepared.tasks(
@@ -603,7 +603,7 @@ def test_an_upload_beyond_all_limits_is_refused_in_words(ada):
     assert answer.status_code == 413 and "too large" in answer.text
 
 
-def test_what_the_cluster_refuses_stands_beside_the_field(ada, prepared):
+def test_a_refusal_of_the_cluster_stands_beside_its_field(ada, prepared):
     def refuse(_):
         raise FieldError("language", "'zz' is unknown here; known are c")
 
@@ -633,7 +633,7 @@ def away(_):
     raise UnavailableError("nobody is here")
 
 
-def test_who_cannot_be_told_apart_sees_nothing_and_loses_nothing_that_was_typed(app, ada, prepared, monkeypatch):
+def test_a_person_who_cannot_be_looked_up_sees_nothing_and_keeps_typed_text(app, ada, prepared, monkeypatch):
     csrf = ada.csrf("/submit")
     monkeypatch.setattr(identity, "LIFETIME", 0.0)
     prepared.answers["credentials"] = away

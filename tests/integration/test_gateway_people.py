@@ -76,7 +76,7 @@ def allowed(person: Person, calls: list[tuple[str, str]]) -> set[bool]:
 @pytest.mark.parametrize(
     ("role", "judging", "administering"), [("user", False, False), ("judge", True, False), ("admin", True, True)]
 )
-def test_a_role_may_what_it_is_for(app, root, role, judging, administering) -> None:
+def test_each_role_may_make_its_calls_and_no_more(app, root, role, judging, administering) -> None:
     add(root, f"role-{role}", role=role)
     person = Person(app.test_client(), token_of(root, f"role-{role}"))
     assert person("GET", "/whoami").json["role"] == role
@@ -109,7 +109,7 @@ def test_a_scope_includes_those_below_it() -> None:
     assert widened([]) == widened(["nonsense"]) - {"nonsense"} == frozenset()
 
 
-def test_nobody_makes_a_token_that_may_more_than_they(app, root) -> None:
+def test_a_token_has_no_more_scopes_than_its_maker(app, root) -> None:
     add(root, "climber", role="admin")
     person = Person(app.test_client(), token_of(root, "climber", "account", "read"))
     for scope in ("submit", "judge", "admin"):
@@ -127,14 +127,14 @@ def test_nobody_makes_a_token_that_may_more_than_they(app, root) -> None:
     assert Person(app.test_client(), token["token"])("GET", "/whoami").status_code == 401
 
 
-def test_nobody_makes_a_token_that_waits_for_a_role(app, root) -> None:
+def test_a_token_has_no_scope_beyond_its_users_role(app, root) -> None:
     add(root, "rising", password=PASSWORD)
     person = Person(app.test_client(), token_of(root, "rising"))
     answer = person("POST", "/tokens", json={"scopes": ["read", "judge"]})
     assert answer.status_code == 403 and "takes an account of role judge" in answer.json["error"]
 
 
-def test_what_is_made_with_a_token_is_over_with_it_by_the_api_and_the_pages(app, root) -> None:
+def test_tokens_and_sessions_made_with_a_token_end_with_it(app, root) -> None:
     """Else whoever has a token for a minute has one for ever."""
     add(root, "leaked")
     stolen = token_of(root, "leaked", "read", "account", days=1)
@@ -171,7 +171,7 @@ def test_an_admin_does_not_shut_themselves_out(app, root) -> None:
     assert person("PUT", "/users/last", json={"role": "admin", "groups": ["g"]}).status_code == 200
 
 
-def test_who_is_in_tokens_yml_only_is_told_how_to_get_a_token(root) -> None:
+def test_a_user_of_tokens_yml_alone_is_told_how_to_get_a_token(root) -> None:
     answer = root("POST", "/tokens", json={})
     assert answer.status_code == 404 and "judgectl user add root" in answer.json["error"]
 
@@ -354,7 +354,7 @@ def test_a_session_by_token_ends_all_sessions_with_scope_account_alone(app, root
     assert other_browser.get("/api/v1/whoami").status_code == 200
 
 
-def test_a_session_by_token_may_what_the_token_may_and_ends_with_it(app, root) -> None:
+def test_a_session_by_token_has_the_tokens_scopes_and_ends_with_it(app, root) -> None:
     add(root, "tokened", role="admin")
     browser = Browser(app.test_client(), token_of(root, "tokened", "read"))
     assert browser.get("/").status_code == 200
@@ -490,7 +490,7 @@ def test_a_flood_is_told_when_to_come_back_the_same_at_every_gateway(gateways, a
     ("quota", "allowed", "words"),
     [({"waiting": 1}, 1, "no more may wait at once"), ({"stored_bytes": 1}, 0, "bytes")],
 )
-def test_who_has_all_that_they_may_have_is_told_when_to_try_again(app, root, quota, allowed, words) -> None:
+def test_a_user_at_their_quota_is_told_when_to_try_again(app, root, quota, allowed, words) -> None:
     """Not when it will do, which nobody knows: some of their own work has to end first, or go."""
     name = f"full-{next(iter(quota)).partition('_')[0]}"
     add(root, name, quota=quota)
@@ -525,7 +525,7 @@ def test_judge0s_api_knows_accounts_and_what_their_tokens_are_for(app, root) -> 
     wait_for(lambda: status(submitter, json=body) == 401, 9, what="the end of submitting at Judge0's API")
 
 
-def test_the_front_knows_whose_token_it_is_before_the_body_comes(world, root, tmp_path) -> None:
+def test_the_front_checks_a_token_before_it_takes_the_body(world, root, tmp_path) -> None:
     """A source of 100 KiB is more than a stranger may send; a guess is refused without asking the cluster."""
     add(root, "bodied")
     token = token_of(root, "bodied")

@@ -170,7 +170,7 @@ def test_latex_that_became_no_page_is_a_download(app, prepare, judicator):
     assert "<h2>Input</h2><p>Walk <math><mi>n</mi></math></p>" in page.text and "Its source" not in page.text
 
 
-def test_what_cannot_be_shown_is_one_sentence_beside_all_else(app, prepare, judicator):
+def test_a_statement_that_cannot_be_shown_is_replaced_by_one_sentence(app, prepare, judicator):
     heavy = statement(judicator.put, "en", "problem.html", b"<div>" * 1000)
     prepare(problem(judicator.put, statements=[heavy]))
     page = Browser(app.test_client(), USER).get("/problems/caves")
@@ -327,7 +327,7 @@ def test_every_secret_file_stays_secret(person, root, caves, judicator):
         assert person("GET", f"/problems/caves/files/{bad}").status_code == 404
 
 
-def test_files_are_handed_out_as_what_they_are(person, caves, judicator):
+def test_files_are_served_with_their_types(person, caves, judicator):
     picture = person("GET", f"/problems/caves/files/{caves.statements[0].files['cave.png']}")
     assert picture.mimetype == "image/png" and picture.headers["Content-Disposition"].startswith("inline")
     assert "sandbox" in picture.headers["Content-Security-Policy"] and "max-age" in picture.headers["Cache-Control"]
@@ -336,7 +336,7 @@ def test_files_are_handed_out_as_what_they_are(person, caves, judicator):
     assert file.headers["Content-Disposition"] == "attachment; filename*=UTF-8''rooms.txt"
 
 
-def test_a_picture_that_is_none_is_handed_out_to_keep(app, prepare, judicator):
+def test_a_false_picture_is_served_as_a_download(app, prepare, judicator):
     script = b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script><rect width="3"/></svg>'
     broken = b'<!DOCTYPE svg [<!ENTITY a "b">]><svg xmlns="http://www.w3.org/2000/svg">&a;</svg>'
     files = {"a.png": b"<script>alert(1)</script>", "b.svg": script, "c.svg": broken}

@@ -158,7 +158,7 @@ def test_nobody_gets_a_name_of_tokens_yml_or_one_that_is_taken(app, provider, wo
         assert log_in(app, provider)[1].status_code == 403
 
 
-def test_an_e_mail_address_is_nobody(app, provider, world) -> None:
+def test_an_e_mail_address_identifies_no_account(app, provider, world) -> None:
     """Providers let people write any address: an account is found by issuer and subject alone."""
     provider.claims |= {"preferred_username": "mail-owner", "email": "ceo@example.org", "email_verified": True}
     log_in(app, provider)
@@ -186,7 +186,7 @@ def test_an_id_token_that_proves_nothing_lets_nobody_in(app, provider, lies) -> 
 
 
 @pytest.mark.parametrize("alg", ["none", "HS256"])
-def test_a_signature_that_anybody_can_make_is_none(app, provider, alg) -> None:
+def test_a_signature_without_a_secret_is_refused(app, provider, alg) -> None:
     provider.alg = alg
     client, answer = log_in(app, provider)
     assert answer.status_code == 401 and user_of(client) is None
@@ -223,7 +223,7 @@ def test_an_answer_belongs_to_the_browser_that_asked_once(app, provider) -> None
         assert client.get(f"/login/with/uni/back{path}").status_code == 401
 
 
-def test_an_answer_for_one_provider_is_none_for_another(app, provider) -> None:
+def test_an_answer_of_one_provider_is_refused_for_another(app, provider) -> None:
     client = app.test_client()
     address = provider.log_in(start(client)).replace("/login/with/uni/", "/login/with/other/")
     assert back(client, address).status_code == 401
@@ -265,7 +265,7 @@ def test_the_way_back_follows_from_the_config_and_never_from_the_request(app, pr
         assert back(browser, provider.log_in(start(browser, target=target))).headers["Location"] == "/"
 
 
-def test_who_says_no_there_is_told_so_and_quoted_with_care(app, provider) -> None:
+def test_a_refusal_of_the_provider_is_quoted_safely(app, provider) -> None:
     client = app.test_client()
     state = parse_qs(urlsplit(start(client)).query)["state"][0]
     answer = client.get(f"/login/with/uni/back?state={state}&error=access_denied<script>alert(1)</script>")
@@ -298,7 +298,7 @@ def test_the_provider_decides_on_groups_and_roles_where_the_config_says_so(make,
     assert client.get("/api/v1/whoami").json["role"] == "user", "who is no staff any more is no judge"
 
 
-def test_what_the_id_token_lacks_is_asked_for_and_only_of_the_same_subject(make, provider, world) -> None:
+def test_missing_claims_are_fetched_for_the_same_subject_only(make, provider, world) -> None:
     app = make(groups_claim="groups")
     name = provider.claims.pop("preferred_username")
     provider.userinfo = {"preferred_username": name, "groups": "cs102,cs103"}

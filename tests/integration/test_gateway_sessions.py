@@ -96,7 +96,7 @@ def test_a_session_is_of_the_person_who_began_it(gateways):
     assert not logged_in(ada)
 
 
-def test_who_logs_out_sees_no_more_of_a_held_call(gateways):
+def test_a_logout_ends_waiting_calls_of_the_session(gateways):
     first, second = gateways
     ada = Browser(first.test_client(), USER)
     task = Person(first.test_client(), USER)("POST", "/submissions", json=SOURCE).json
@@ -119,6 +119,6 @@ def test_a_person_has_a_number_of_sessions_and_the_oldest_end(gateways, world, m
     assert logged_in(neighbour)
 
 
-def test_the_database_ends_what_nobody_ends(world):
+def test_the_database_ends_old_sessions(world):
     index = world.judicators[0].do(world.judicators[0].judicator.database.sessions.index_information())
     assert index["lifetime"]["expireAfterSeconds"] == people_model.SESSION_SECONDS

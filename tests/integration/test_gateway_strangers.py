@@ -419,7 +419,7 @@ def test_bodies_that_nobody_reads_hold_no_turn(address, base):
     assert slowest(base, OTHER) < SOON
 
 
-def test_who_reads_a_byte_at_a_time_is_cut_off(address, base):
+def test_a_very_slow_reader_is_cut_off(address, base):
     with connect(address, small=True) as client:
         client.sendall(b"GET /api/v1/submissions/%s/output HTTP/1.1\r\n%s%s\r\n" % (ID.encode(), HEAD, bearer(USER)))
         client.settimeout(1.0)
@@ -461,7 +461,7 @@ def test_failed_log_ins_are_slowed_down_and_neighbours_are_not(base):
     wait_for(lambda: ask(OTHER).status_code == 200, timeout=90, what="time has paid for the failures")
 
 
-def test_nobody_lends_themselves_another_address(base):
+def test_a_client_cannot_claim_another_address(base):
     """Without a proxy in front, what a client says about addresses is its own claim."""
 
     def ask(number):

@@ -249,7 +249,7 @@ def test_judges_admins_and_owners_see_and_try_a_hidden_problem(app, caves, token
     assert 'id="visibility"' in page and ('name="owners"' in page) == (token != OWNER)
 
 
-def test_users_of_a_visible_problem_do_not_hear_who_else_sees_it(app, people, caves):
+def test_users_of_a_visible_problem_do_not_learn_its_visibility(app, people, caves):
     change(people, visibility=Visibility(groups=GROUP))
     problem = check(Person(app.test_client(), MEMBER)("GET", f"/problems/{NAME}"), 200, "problem")
     assert (problem["visibility"], problem["owners"]) == (None, [])
@@ -257,7 +257,7 @@ def test_users_of_a_visible_problem_do_not_hear_who_else_sees_it(app, people, ca
     assert status(app, OTHER) == 404
 
 
-def test_owners_change_who_sees_their_problem_and_nothing_else(app, caves):
+def test_owners_change_the_visibility_of_their_problem_and_nothing_else(app, caves):
     everyone, owners = {"visibility": {"everyone": True}}, {"owners": ["olga", "bob"]}
     assert status(app, OTHER, "PUT", json=everyone) == 404
     assert status(app, OWNER, "PUT", json=owners) == 403
@@ -302,7 +302,7 @@ def test_a_new_problem_is_hidden_and_a_new_content_changes_nothing(world, people
     delete(people)
 
 
-def test_a_gateway_that_names_nobody_sees_what_everyone_sees(people, caves):
+def test_a_gateway_that_names_no_user_sees_public_problems_only(people, caves):
     assert people.call("problems", m.Empty(), ProblemsReply).problems == []
 
 
@@ -315,7 +315,7 @@ def test_the_next_user_of_a_name_owns_nothing(people, caves, end):
     assert change(people).owners == ["olga"]
 
 
-def test_a_form_for_judges_changes_who_sees_a_problem(app, caves):
+def test_a_form_for_judges_changes_the_visibility_of_a_problem(app, caves):
     browser = Browser(app.test_client(), JUDGE)
     page, action = f"/problems/{NAME}", f"/problems/{NAME}/visibility"
     wrong = browser.post(page, action, to="groups", groups="", since="", owners="")

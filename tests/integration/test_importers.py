@@ -61,7 +61,7 @@ def test_a_converted_package_verifies(cluster: Cluster, tmp_path: Path) -> None:
     assert "all as expected" in output.stdout
 
 
-def test_what_was_carried_over_is_said(cluster: Cluster) -> None:
+def test_an_import_lists_its_conversions(cluster: Cluster) -> None:
     output = ctl(cluster, "problem", "import", str(FOREIGN / "polygon-split")).stderr
     assert "carried over: checker files/check.cpp (testlib)" in output
     assert "not carried over: feedback-policy points" in output

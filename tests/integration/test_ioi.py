@@ -85,7 +85,7 @@ ECHO = "print(input(), flush=True)\n"
         (OPEN + "heard.read(); end(1)", "while True: print('x' * 1000)", "TLE", "time limit exceeded"),
     ],
 )
-def test_who_decides(pipeline, work, manager, source, verdict, reason):
+def test_the_verdict_when_the_manager_or_the_program_fails(pipeline, work, manager, source, verdict, reason):
     judged = judge(pipeline, communication(work, manager), source)
     assert (judged.verdict, reason in judged.result.reason) == (verdict, True), judged.result.reason
 
@@ -137,7 +137,7 @@ def test_a_manager_may_write_first(pipeline, work, settings, read, opened):
     assert judged.verdict is Verdict.AC, judged.result.reason
 
 
-def test_what_is_too_big_to_run_twice_is_a_compile_error(pipeline, work, monkeypatch):
+def test_a_program_too_big_for_several_processes_is_a_compile_error(pipeline, work, monkeypatch):
     """It would be so on every executor: the task must not go from one to the other."""
     monkeypatch.setattr(builds, "_LIMITS", builds._LIMITS.model_copy(update={"output": 1000}))
     data = communication(work, "end(1)", "io: std\nprocesses: 2\n")
@@ -165,7 +165,7 @@ def test_without_scores_a_part_is_wrong(pipeline, work):
     assert judge(pipeline, data, "pass").verdict is Verdict.WA
 
 
-def test_what_is_used_is_that_of_all_processes(pipeline, work):
+def test_time_and_memory_are_those_of_all_processes(pipeline, work):
     source = "import time\nwhile time.process_time() < 0.15: pass\nx = bytearray(20 << 20)\n"
     judged = judge(pipeline, communication(work, "end(1)", "processes: 2\nio: std\n"), source)
     assert judged.verdict is Verdict.TLE or 0.28 < judged.result.tests[0].cpu < 0.45

@@ -413,7 +413,7 @@ def test_scripts_of_all_sites_may_call_with_a_token(http: httpx.Client, server: 
     assert refused.status_code == 401, "a page without a token can do nothing"
 
 
-def test_scripts_read_whatever_refuses_them(server: str) -> None:
+def test_scripts_can_read_every_refusal(server: str) -> None:
     """Also what the front says, and the app before it has found out whose call it is."""
     address = httpx.URL(server)
     headers = {"Origin": "https://ide.example", "X-Auth-Token": ADA}
@@ -650,7 +650,7 @@ def test_base64(http: httpx.Client) -> None:
     assert several.status_code == 400 and "one or more submissions" in several.json()["error"]
 
 
-def test_what_is_refused_stores_nothing(cluster: Cluster, http: httpx.Client) -> None:
+def test_a_refused_submission_stores_nothing(cluster: Cluster, http: httpx.Client) -> None:
     """Bytes that are no text neither, in a batch neither."""
     mongodb = MongodbClient.model_validate(cluster.config("judicator")["mongodb"])
     odd = {"stdin": b64(b"\xff" + os.urandom(5000)), "expected_output": b64(b"\xfe" + os.urandom(5000))}
@@ -815,7 +815,7 @@ def test_a_fault_of_ours_has_judge0s_name_of_the_field(prepared: Prepared, tmp_p
 
 
 @row("V9", "P18", "P19", "P20", "B7")
-def test_what_limits_mean_here(prepared: Prepared, tmp_path: Path) -> None:
+def test_limits_are_translated_to_ours(prepared: Prepared, tmp_path: Path) -> None:
     added: list[m.Submission] = []
 
     def add(request: m.Submission) -> m.AddReply:
@@ -1091,7 +1091,7 @@ def test_sql_has_the_database_that_comes_along(http: httpx.Client, tmp_path: Pat
 
 
 @row("P15", "P16", "P17")
-def test_what_compilers_are_told_here(http: httpx.Client) -> None:
+def test_options_of_compilers(http: httpx.Client) -> None:
     main = '#include <stdio.h>\nint main() {\n#ifdef __OPTIMIZE__\nputs("fast");\n#endif\n}'
     for language in (C, CPP):
         assert run(http, language_id=language, source_code=main)["stdout"] == "fast\n"
@@ -1186,7 +1186,7 @@ def test_settings_that_follow_from_ours(prepared: Prepared, tmp_path: Path) -> N
 
 
 @row("L1", "L2", "L3", "L4", "N3", "N4")
-def test_what_there_is(http: httpx.Client) -> None:
+def test_languages_statuses_and_system_information(http: httpx.Client) -> None:
     listed = {row["id"]: row["name"] for row in http.get("/languages").json()}
     assert listed[71] == "Python (3.8.1)" and listed[54] == "C++ (GCC 9.2.0)" and 47 not in listed
     everything = {row["id"]: row["is_archived"] for row in http.get("/languages/all").json()}

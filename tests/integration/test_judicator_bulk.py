@@ -38,7 +38,7 @@ class LosesOneReply:
 
 @pytest.mark.parametrize("entire", [True, False])
 @pytest.mark.parametrize("count", [1, 2, 3, 40, 250])
-def test_of_two_writers_one_has_each_task(world: World, count: int, entire: bool) -> None:
+def test_each_task_is_claimed_by_one_of_two_writers(world: World, count: int, entire: bool) -> None:
     """As two leaders claim at once. Some tasks are gone, some have changed before."""
     running = world.judicator()
     db = running.judicator.database

@@ -179,7 +179,7 @@ def test_search_filters_and_pages(world: World) -> None:
     assert brief.result.compile_log == ""
 
 
-def test_what_one_has_solved_and_tried_is_ones_own(world: World) -> None:
+def test_marks_list_the_users_own_solved_and_tried_problems(world: World) -> None:
     world.judicator()
     people, executor = world.client(), world.executor("e1", slots=2)
     executor.report(vacant=0)

@@ -198,7 +198,7 @@ def test_a_claim_of_another_executor_is_not_accepted(world: World) -> None:
     assert first.report(wrong, vacant=0).drop
 
 
-def test_what_an_executor_no_longer_has_is_given_back(world: World) -> None:
+def test_a_task_that_an_executor_no_longer_reports_is_given_back(world: World) -> None:
     people, executor, task = handed_out(world)
     executor.report()
     executor.work.clear()
@@ -310,7 +310,7 @@ def test_attempts_that_nobody_is_to_blame_for_weigh_little(world: World) -> None
     assert get(people, task).verdict == "JE"
 
 
-def test_a_completion_that_is_none_is_given_back(world: World) -> None:
+def test_a_completion_without_a_verdict_is_given_back(world: World) -> None:
     people, executor, task = handed_out(world)
     reply = executor.report(accepted(executor.work[task], verdict=None), vacant=0)
     assert reply.settled
@@ -356,7 +356,7 @@ def test_order_is_priority_then_fair_then_arrival(world: World) -> None:
     assert order[6:] == ["ann-normal", "ann-low"]
 
 
-def test_what_comes_back_goes_to_the_head(world: World) -> None:
+def test_a_returned_task_goes_to_the_head_of_the_queue(world: World) -> None:
     world.judicator()
     people, executor = world.client(), world.executor()
     low = add(people, priority="low")
@@ -464,7 +464,7 @@ def test_the_first_report_of_an_executor_may_reach_two_judicators_at_once(world:
             list(pool.map(lambda client, request=request: client.call("report", request, m.ReportReply), clients))
 
 
-def test_a_command_that_calls_a_program_goes_to_who_has_it(world: World) -> None:
+def test_a_command_goes_to_an_executor_that_has_its_program(world: World) -> None:
     world.judicator()
     people, without, has = world.client(), world.executor("e1", slots=3), world.executor("e2", slots=3)
     without.info = without.info.model_copy(update={"abilities": [*m.ABILITIES, "pdftocairo"]})

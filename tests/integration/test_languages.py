@@ -104,7 +104,7 @@ def can(language: str, verdict: Verdict) -> None:
         pytest.skip(f"{TABLE[language].title} has no {verdict}: {TABLE[language].never[verdict]}")
 
 
-def test_setup_has_installed_what_it_says() -> None:
+def test_setup_has_installed_its_languages() -> None:
     release = release_of_this_machine()
     expected = [name for name in TABLE if release in TABLE[name].releases] if ALL else ALWAYS
     assert {name: surveyed().missing[name] for name in expected if name in surveyed().missing} == {}

@@ -276,7 +276,7 @@ def forget(place: str, depth: int) -> None:
 
 
 @pytest.mark.parametrize(("limit", "args"), [(256, []), (256, ["before"]), (160, ["before"])])
-def test_memory_that_was_used_is_told_whatever_is_read_after_it(sandbox: Sandbox, limit: int, args: list[str]) -> None:
+def test_peak_memory_is_reported_despite_later_reads_of_files(sandbox: Sandbox, limit: int, args: list[str]) -> None:
     limits = Limits(cpu=60, wall=120, memory=limit * MIB)
     forget("/usr", 4)
     for _ in range(TIMES):
@@ -284,7 +284,7 @@ def test_memory_that_was_used_is_told_whatever_is_read_after_it(sandbox: Sandbox
             assert outcome.exit_code == 0 and 150 * MIB <= outcome.memory <= limit * MIB, outcome
 
 
-def test_who_fails_after_much_reading_is_not_said_to_have_used_up_the_memory(sandbox: Sandbox) -> None:
+def test_a_failure_after_much_reading_is_no_memory_limit_verdict(sandbox: Sandbox) -> None:
     """Page cache may fill the group to its limit; whether it does depends on who has read those files before."""
     limits = Limits(cpu=60, wall=120, memory=32 * MIB)
     for read, verdict, lowest in (("64", Verdict.AC, 0), ("1000000", Verdict.RTE, 16 * MIB)):  # others may hold 64 MiB

@@ -27,7 +27,7 @@ def ask(address: tuple[str, int], path: str = "/metrics", method: str = "GET") -
     return httpx.request(method, f"http://127.0.0.1:{address[1]}{path}", trust_env=False, timeout=10)
 
 
-def test_it_serves_what_is_counted(address: tuple[str, int]) -> None:
+def test_metrics_are_served(address: tuple[str, int]) -> None:
     EVENTS.inc()
     answer = ask(address)
     assert answer.status_code == 200 and "judge_test_events_total 1.0" in answer.text
@@ -38,18 +38,18 @@ def test_it_serves_what_is_counted(address: tuple[str, int]) -> None:
 
 
 @pytest.mark.parametrize("begin", [b"", b"GET /metrics HTTP/1.1\r\nX-"])
-def test_slow_ones_make_room_and_end(address: tuple[str, int], begin: bytes) -> None:
+def test_slow_connections_are_closed_and_make_room(address: tuple[str, int], begin: bytes) -> None:
     with crowd(address, 200, begin, drip=b"x") as strangers:
         assert ask(address).status_code == 200
         ended(strangers, within=30)
 
 
-def test_who_reads_nothing_does_not_hold_it_up(address: tuple[str, int]) -> None:
+def test_a_client_that_reads_nothing_blocks_no_scrape(address: tuple[str, int]) -> None:
     with crowd(address, 200, b"GET /metrics HTTP/1.1\r\n\r\n", read=False):
         assert ask(address).status_code == 200
 
 
-def test_who_asks_while_figures_are_collected_shares_the_next_ones(
+def test_scrapes_during_a_collection_share_the_next_one(
     address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else each of a crowd costs the daemon a collection of its own."""

@@ -194,7 +194,7 @@ def test_the_second_run_decides(judged, work):
         ([WELL, "flood"], Verdict.OLE, "output limit exceeded"),
     ],
 )
-def test_it_decides_whatever_it_says(judged, work, second, verdict, words):
+def test_the_second_run_decides_also_when_it_fails(judged, work, second, verdict, words):
     (test,), runs = undisturbed(lambda: judged(package(work), [NEAR], second))
     assert runs == 2, "once, and not again"
     assert test.verdict is verdict
@@ -202,7 +202,7 @@ def test_it_decides_whatever_it_says(judged, work, second, verdict, words):
 
 
 @pytest.mark.parametrize("way", ["exit", "flood"])
-def test_however_the_first_one_ended(judged, work, way):
+def test_the_second_run_decides_after_any_end_of_the_first(judged, work, way):
     (test,), runs = undisturbed(lambda: judged(package(work), [NEAR, way], [WELL]))
     assert (runs, test.verdict) == (2, Verdict.AC)
 
@@ -238,7 +238,7 @@ def test_the_wall_limit_is_a_time_limit_too(judged, work):
     pytest.fail("this machine is too busy to stay near any time limit")
 
 
-def test_who_slept_past_the_wall_limit_is_not_repeated(judged, work):
+def test_a_run_that_slept_past_the_wall_limit_is_not_repeated(judged, work):
     (test,), runs = judged(package(work, cpu=1.0, wall=2.0), ["2.05", "sleep"], [WELL])
     assert (runs, test.verdict, test.repeated) == (1, Verdict.TLE, None)
     assert "wall time limit exceeded" in test.reason

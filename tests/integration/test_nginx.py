@@ -253,7 +253,7 @@ def address(server: Nginx, header: str) -> str:
 
 
 @pytest.mark.parametrize("proxies", [[], ["192.0.2.0/24"]])
-def test_only_proxies_say_for_whom_they_speak(start: Start, proxies: list[str]) -> None:
+def test_only_configured_proxies_set_the_clients_address(start: Start, proxies: list[str]) -> None:
     server = start(judge_gateway_proxies=proxies)
     assert address(server, "198.51.100.7") == "127.0.0.1"
     assert address(server, "198.51.100.7, 192.0.2.9") == "127.0.0.1"
@@ -386,7 +386,7 @@ def test_a_renewed_certificate_that_nginx_does_not_serve_yet_is_told(own: tuple[
         https.ask(str(chain), NAME, server.https)
 
 
-def test_what_the_gateway_behind_answers_counts(start: Start) -> None:
+def test_a_look_at_nginx_names_a_502_of_the_gateway(start: Start) -> None:
     def broken(connection: socket.socket) -> None:
         connection.recv(1000)
         connection.close()

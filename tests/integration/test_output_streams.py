@@ -94,7 +94,7 @@ def test_c_opens_its_output_by_every_name(box):
         ),
     ],
 )
-def test_what_was_printed_stays(box, argv, stdout, stderr):
+def test_earlier_output_is_not_overwritten(box, argv, stdout, stderr):
     assert ran(box, argv)[:2] == (stdout, stderr)
 
 

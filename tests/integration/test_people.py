@@ -86,7 +86,7 @@ def test_an_account_is_added_found_changed_and_deleted(people: RpcClient) -> Non
             call(people, method, name="ada")
 
 
-def test_nobody_can_be_mistaken_for_another(people: RpcClient) -> None:
+def test_names_that_differ_in_case_only_are_refused(people: RpcClient) -> None:
     call(people, "user_add", name="Grace")
     with pytest.raises(ConflictError, match="there is a user 'Grace' already"):
         call(people, "user_add", name="grace")
@@ -141,7 +141,7 @@ def test_a_purge_takes_the_account_with_all_that_is_of_it(world: World, people: 
         login(people, "gone")
 
 
-def test_a_purge_leaves_alone_who_has_got_the_name_since(world: World, people: RpcClient) -> None:
+def test_a_purge_leaves_a_newer_account_of_the_same_name(world: World, people: RpcClient) -> None:
     call(people, "user_add", name="twice")
     until = call(people, "purge", user="twice").until
     call(people, "user_add", name="twice", password=PASSWORD)
@@ -228,7 +228,7 @@ def test_a_digest_of_earlier_parameters_is_made_anew_at_a_log_in(world: World, p
     login(people, "old-digest")
 
 
-def test_a_name_takes_as_long_whoever_has_it(people: RpcClient) -> None:
+def test_a_refused_log_in_takes_as_long_for_every_name(people: RpcClient) -> None:
     """The quickest of interleaved tries each; what Argon2 takes is by far the most of it."""
     call(people, "user_add", name="timed", password=PASSWORD)
     call(people, "user_add", name="timed-out", password=PASSWORD)
@@ -310,7 +310,7 @@ def test_who_knows_the_password_is_not_throttled_however_often(people: RpcClient
         login(people, "often")
 
 
-def test_a_try_that_nobody_could_look_at_is_none(
+def test_an_attempt_that_could_not_be_checked_is_not_counted(
     world: World, people: RpcClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     call(people, "user_add", name="crowded", password=PASSWORD)
@@ -401,7 +401,7 @@ def test_a_page_of_tokens_goes_on_where_the_last_was_revoked(people: RpcClient) 
             call(people, "tokens", after=wrong)
 
 
-def test_a_token_ends_with_the_one_that_it_was_made_with(world: World, people: RpcClient) -> None:
+def test_a_token_ends_with_its_makers_token(world: World, people: RpcClient) -> None:
     call(people, "user_add", name="line")
     soon = clock.wall() + datetime.timedelta(hours=1)
     first = token(people, "line", "first", scopes=["account"], expires=soon)
@@ -607,7 +607,7 @@ def test_an_identity_belongs_to_one_account(people: RpcClient) -> None:
 # --- rates and quotas --------------------------------------------------------------------------------------------
 
 
-def test_those_who_come_together_are_counted_together_in_their_order(world: World) -> None:
+def test_simultaneous_submissions_are_counted_together_in_order(world: World) -> None:
     judicator = world.judicators[0]
     counts = judicator.judicator.people.rates
 
@@ -658,7 +658,7 @@ def test_submissions_a_minute_are_counted_at_all_judicators_together(world: Worl
     assert again is not None and again.left == 4, "the minute is over"
 
 
-def test_what_is_refused_or_was_there_already_does_not_count(people: RpcClient) -> None:
+def test_refused_and_repeated_submissions_do_not_count(people: RpcClient) -> None:
     with pytest.raises(FieldError):
         people.call("add", source(user="careful", language="klingon"), m.AddReply)
     with pytest.raises(FieldError, match="not uploaded"):
@@ -765,7 +765,7 @@ def test_nobody_without_rights_can_fill_the_trail(people: RpcClient) -> None:
         people.call("token_revoke", ref, m.Empty, by=By(actor="other", role="user"))
 
 
-def test_whoever_has_done_much_still_ends_their_sessions_and_revokes(world: World, people: RpcClient) -> None:
+def test_a_user_beyond_the_audit_limit_still_ends_sessions_and_revokes(world: World, people: RpcClient) -> None:
     """A thief of a token may have done much, and ends all sessions again and again, which costs nothing."""
     call(people, "user_add", name="robbed", role="user")
     stolen = token(people, "robbed", "stolen")

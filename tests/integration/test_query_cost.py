@@ -195,7 +195,7 @@ def check(operations: list[dict[str, Any]]) -> None:
     assert not [op for op in questions if "COLLSCAN" in op.get("planSummary", "") and op["ns"].endswith(".tasks")]
 
 
-def test_handing_in(big: World) -> None:
+def test_cost_of_handing_in(big: World) -> None:
     people = big.client()
     with recorded(big) as operations:
         for user in ("ann", "newcomer", "newcomer"):
@@ -345,7 +345,7 @@ ELSEWHERE = {
 }  # fmt: skip
 
 
-def test_every_other_call(big: World) -> None:
+def test_cost_of_every_other_call(big: World) -> None:
     people = big.client(timeout=30.0)
     imported(people, "small")
     write(big.db, finished(250, user="few", verdict="AC"))
@@ -362,7 +362,7 @@ def test_every_other_call(big: World) -> None:
     check(operations)
 
 
-def test_looking(big: World) -> None:
+def test_cost_of_reads(big: World) -> None:
     people = big.client()
     with recorded(big) as operations:
         task = people.call("search", m.SearchRequest(user="ann", limit=1), m.SearchReply).tasks[0]
@@ -397,7 +397,7 @@ FILTERS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("conditions", FILTERS, ids=str)
-def test_searching(big: World, conditions: dict[str, Any]) -> None:
+def test_cost_of_searches(big: World, conditions: dict[str, Any]) -> None:
     people = big.client()
     with recorded(big) as operations:
         first = people.call("search", m.SearchRequest(limit=20, **conditions), m.SearchReply)
@@ -418,7 +418,7 @@ def test_judging_again_by_time_alone(big: World) -> None:
     check(operations)
 
 
-def test_what_goes_on_by_itself(big: World) -> None:
+def test_the_judicators_own_loops(big: World) -> None:
     """The leader's passes and the metrics, for a while."""
     judicator = big.judicators[0].judicator
     wait_for(lambda: judicator.lead.leading, what="a leader")
@@ -434,7 +434,7 @@ def test_what_goes_on_by_itself(big: World) -> None:
     check(operations)
 
 
-def test_all_that_was_sent(big: World) -> None:
+def test_enough_commands_were_recorded(big: World) -> None:
     """By every loop, whoever was served meanwhile."""
     with recorded(big):
         pass

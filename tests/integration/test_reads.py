@@ -153,7 +153,7 @@ def requests(world: World) -> dict[str, m.Message]:
     }
 
 
-def test_what_stores_something_says_so_and_what_does_not_says_that(world: World) -> None:
+def test_each_method_declares_whether_it_stores_something(world: World) -> None:
     judicator = world.judicators[0].judicator
     every_request = requests(world)
     assert set(every_request) == {name for name, row in METHODS.items() if row.each is None}

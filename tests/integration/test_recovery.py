@@ -73,7 +73,9 @@ def votes(judicator: Judicator) -> list[int]:
     return sorted(member["votes"] for member in judicator.mongodb.config()["members"]) if hello.get("primary") else []
 
 
-def test_one_of_three_goes_on_with_all_it_has(three: list[Judicator], capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_of_three_judicators_goes_on_with_all_data(
+    three: list[Judicator], capsys: pytest.CaptureFixture[str]
+) -> None:
     last, *removed = three
     summary = last.look(capsys)
     assert (summary["quorum"], summary["primary"], summary["submissions"]) == (True, True, 40)
@@ -110,7 +112,7 @@ def test_one_of_three_goes_on_with_all_it_has(three: list[Judicator], capsys: py
     assert all(host.look(capsys)["submissions"] == 40 for host in three)
 
 
-def test_nothing_is_made_of_nothing(three: list[Judicator], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_host_without_data_cannot_form_a_cluster(three: list[Judicator], capsys: pytest.CaptureFixture[str]) -> None:
     judicator = three[0]
     # Its own server still runs: its ports are taken.
     judicator.etcd.settings["stop_grace"] = 0.5
