@@ -71,7 +71,6 @@ def executor(world):
 
 
 def error(answer, status, code, text, field=None):
-    """The answer is this error, as JSON."""
     assert answer.status_code == status, answer.text
     body = m.ErrorBody.model_validate_json(answer.data)
     assert (body.code, body.field) == (code, field), body
@@ -80,7 +79,6 @@ def error(answer, status, code, text, field=None):
 
 
 def judge_all(executor):
-    """Judge whatever waits as AC."""
     while executor.report().add or executor.work:
         executor.report(*[accepted(assignment) for assignment in list(executor.work.values())], vacant=0)
 

@@ -78,7 +78,6 @@ def run_with(settings, action):
 
 
 def children_of(pid):
-    """Process ids of the children of a process."""
     children = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

@@ -214,7 +214,6 @@ def calls(app: Any) -> list[tuple[str, str, str]]:
 
 
 def answers(app: Any, person: Person, browser: Browser, *, exists: bool) -> Any:
-    """Every route's answer, with its name."""
     admins = {f"api.{route.name}" for route in ROUTES if route.role in {"judge", "admin"}}
     csrf = browser.csrf("/submit")
     for method, path, endpoint in calls(app):

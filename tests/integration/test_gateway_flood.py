@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from judge.model import messages as m
 from tests.support.gateway import OTHER, USER, Prepared, gateway_config, make_task, running_gateway
@@ -33,38 +35,45 @@ class _Slow:
 
 
 def hand_in(url: str, token: str) -> int:
-    """The status."""
     headers = {"Authorization": f"Bearer {token}"}
     body = {"language": "c", "source": "int main(void) { return 0; }"}
     path = f"{url}/api/v1/submissions?wait=1"  # which this call does not know: it gets nobody a larger share
     return httpx.post(path, json=body, headers=headers, trust_env=False, timeout=30).status_code
 
 
-def test_a_flood_has_an_eighth_of_the_threads_and_the_rest_is_for_others(etcd_endpoint: str, tmp_path: Path) -> None:
-    slow: Any = _Slow()
+@pytest.fixture
+def prepared(etcd_endpoint: str, tmp_path: Path) -> Iterator[Prepared]:
     with Prepared(tmp_path / "world", etcd_endpoint).serving() as prepared:
-        prepared.answers["add"] = slow.add
-        settings = gateway_config(prepared, tmp_path / "gw", threads=THREADS)
-        with running_gateway(settings, tmp_path / "gw") as url, concurrent.futures.ThreadPoolExecutor(FLOOD) as pool:
-            flood = [pool.submit(hand_in, url, USER) for _ in range(FLOOD)]
-            wait_for(lambda: slow.highest.get("ada", 0) >= THREADS // 8, what="a flood that has all its turns")
-            status = hand_in(url, OTHER)
-            assert not all(poll.done() for poll in flood), "the flood is still on"
-            headers = {"Authorization": f"Bearer {USER}"}
-            reading = httpx.get(f"{url}/api/v1/submissions/none", headers=headers, trust_env=False)
-            assert not all(poll.done() for poll in flood), "what the same user reads does not wait for it"
-            assert (status, reading.status_code) == (201, 404)
-            assert {poll.result() for poll in flood} == {201}
+        yield prepared
+
+
+@pytest.fixture
+def url(prepared: Prepared, tmp_path: Path) -> Iterator[str]:
+    with running_gateway(gateway_config(prepared, tmp_path / "gw", threads=THREADS), tmp_path / "gw") as url:
+        yield url
+
+
+def test_a_flood_has_an_eighth_of_the_threads_and_the_rest_is_for_others(prepared: Prepared, url: str) -> None:
+    slow: Any = _Slow()
+    prepared.answers["add"] = slow.add
+    with concurrent.futures.ThreadPoolExecutor(FLOOD) as pool:
+        flood = [pool.submit(hand_in, url, USER) for _ in range(FLOOD)]
+        wait_for(lambda: slow.highest.get("ada", 0) >= THREADS // 8, what="a flood that has all its turns")
+        status = hand_in(url, OTHER)
+        assert not all(poll.done() for poll in flood), "the flood is still on"
+        reading = look(url, USER, "/none")
+        assert not all(poll.done() for poll in flood), "what the same user reads does not wait for it"
+        assert (status, reading) == (201, 404)
+        assert {poll.result() for poll in flood} == {201}
     assert slow.highest["ada"] == THREADS // 8, "of one user so many at once"
 
 
 def look(url: str, token: str, query: str) -> int:
-    """The status."""
     headers = {"Authorization": f"Bearer {token}"}
     return httpx.get(f"{url}/api/v1/submissions{query}", headers=headers, trust_env=False, timeout=30).status_code
 
 
-def test_a_flood_of_looks_has_an_eighth_as_well(etcd_endpoint: str, tmp_path: Path) -> None:
+def test_a_flood_of_looks_has_an_eighth_as_well(prepared: Prepared, url: str) -> None:
     """They take CPU time, which the threads of a process share: half of these at once left others a thirtieth."""
     now, highest = 0, 0
 
@@ -75,15 +84,13 @@ def test_a_flood_of_looks_has_an_eighth_as_well(etcd_endpoint: str, tmp_path: Pa
         now -= 1
         return m.SearchReply(tasks=[])
 
-    with Prepared(tmp_path / "world", etcd_endpoint).serving() as prepared:
-        prepared.tasks()
-        prepared.answers["search"] = search
-        settings = gateway_config(prepared, tmp_path / "gw", threads=THREADS)
-        with running_gateway(settings, tmp_path / "gw") as url, concurrent.futures.ThreadPoolExecutor(FLOOD) as pool:
-            flood = [pool.submit(look, url, USER, f"?limit={number + 1}") for number in range(FLOOD)]
-            wait_for(lambda: highest >= THREADS // 8, what="a flood that has all its turns")
-            assert look(url, OTHER, "/none") == 404
-            assert look(url, USER, f"/{'0' * 24}?wait=1") == 404, "what may be held does not wait for it"
-            assert not all(poll.done() for poll in flood), "the flood is still on"
-            assert {poll.result() for poll in flood} == {200}
+    prepared.tasks()
+    prepared.answers["search"] = search
+    with concurrent.futures.ThreadPoolExecutor(FLOOD) as pool:
+        flood = [pool.submit(look, url, USER, f"?limit={number + 1}") for number in range(FLOOD)]
+        wait_for(lambda: highest >= THREADS // 8, what="a flood that has all its turns")
+        assert look(url, OTHER, "/none") == 404
+        assert look(url, USER, f"/{'0' * 24}?wait=1") == 404, "what may be held does not wait for it"
+        assert not all(poll.done() for poll in flood), "the flood is still on"
+        assert {poll.result() for poll in flood} == {200}
     assert highest == THREADS // 8

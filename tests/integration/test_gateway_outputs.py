@@ -63,7 +63,6 @@ def text(size):
 
 
 def form(fields, *files):
-    """The form as a client sends it."""
     request = httpx.Request(
         "POST", "http://x", data=fields, files=[("file", part) for part in files] or {"x": ("", b"")}
     )

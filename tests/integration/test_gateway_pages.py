@@ -118,8 +118,6 @@ def ada(app, prepared):
 
 
 def failing(error):
-    """A judicator's refusal."""
-
     def refuse(_):
         raise error
 
@@ -127,7 +125,6 @@ def failing(error):
 
 
 def text_of(page):
-    """What a person reads."""
     return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", page.text)))
 
 

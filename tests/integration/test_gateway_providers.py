@@ -77,7 +77,6 @@ def start(client: FlaskClient, name: str = "uni", target: str = "/me") -> str:
 
 
 def back(client: FlaskClient, address: str) -> TestResponse:
-    """Follow the provider's redirection."""
     assert address.startswith(f"{PUBLIC}/login/with/")
     return client.get(address.removeprefix(PUBLIC))
 

@@ -343,9 +343,7 @@ def test_requests_behind_one_another_are_each_answered(address, base):
     with connect(address) as client:
         client.sendall(b"GET /api/v1/alive HTTP/1.1\r\nHost: x\r\n\r\n" * 49)
         client.sendall(b"GET /api/v1/alive HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-        received = b""
-        while piece := client.recv(65536):
-            received += piece
+        received = all_of(client)
     assert received.count(b"HTTP/1.1 200 ") == 50
 
 

@@ -118,7 +118,6 @@ def change(people, **fields: Any) -> ProblemInfo:
 
 
 def delete(people) -> None:
-    """Delete the problem, after what waits for a verdict."""
     for task in people.call("search", m.SearchRequest(problem=NAME, done=False, limit=100), m.SearchReply).tasks:
         people.call("cancel", m.TaskRef(id=task.id), m.Task, by=ROOT)
     people.call("delete_problem", ProblemName(name=NAME), Deleted, by=ROOT)

@@ -19,13 +19,10 @@ from judge.sandbox import SandboxPool
 from judge.sandbox.container import Sizes
 from tests.integration.test_executor_slots import slots, until  # noqa: F401 - a fixture
 from tests.support import packages
-from tests.support.sandbox import language_pool
+from tests.support.sandbox import AS_ROOT, language_pool
 from tests.unit.test_hostile_file_trees import TREE, long_names
 
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.skipif(os.geteuid() != 0, reason="the full sandbox needs root here: run as root"),
-]
+pytestmark = AS_ROOT
 
 TABLE = load_table()
 HERE = sorted(detect(TABLE))

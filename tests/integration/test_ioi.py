@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from judge.executor.slot import builds
@@ -11,12 +9,9 @@ from judge.executor.slot.pipeline import Pipeline
 from judge.languages.table import load_table
 from judge.model.messages import Verdict
 from tests.support import packages
-from tests.support.sandbox import language_pool
+from tests.support.sandbox import AS_ROOT, language_pool
 
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.skipif(os.geteuid() != 0, reason="the full sandbox needs root here: run as root"),
-]
+pytestmark = AS_ROOT
 TABLE = load_table()
 YAML = "problem_format_version: 2025-09\nname: X\nuuid: 1\ntype: scoring\nlimits: {time_limit: 0.5, memory: 64}\n"
 TESTS = {"data/secret/1.in": "5\n", "data/secret/1.ans": "", "data/secret/test_group.yaml": "score_aggregation: min\n"}

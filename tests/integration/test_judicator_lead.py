@@ -18,12 +18,12 @@ from judge.model import messages as m
 from judge.model.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply
 from judge.rpc.client import RpcClient
 from judge.rpc.endpoints import EtcdEndpoints
-from tests.support.judicators import FAST, Executor, Running, World, accepted, add, get, resign
+from tests.support.judicators import FAST, Executor, Running, World, accepted, add, get, handed_out, resign
 from tests.support.servers import etcd_server, free_port, wait_for
 
 
 def leaders(world: World) -> list[Running]:
-    return [judicator for judicator in world.judicators if judicator.judicator.lead.leading]
+    return [running for running in world.judicators if running.judicator.lead.leading]
 
 
 class Alive:
@@ -93,20 +93,17 @@ def test_a_task_that_only_waited_in_a_dead_executor_is_hardly_blamed(world: Worl
     began, waited = (add(people) for _ in range(2))
     dead.report(vacant=2, ahead=1)
 
-    def over(task: str) -> m.Task:
-        return get(people, task)
-
-    wait_for(lambda: over(began).done and over(waited).status == "retrying", what="the end of their executor")
-    assert over(began).verdict == "JE"
-    assert over(waited).history[0].reason == "the executor is dead, the task had not begun"
+    wait_for(
+        lambda: get(people, began).done and get(people, waited).status == "retrying", what="the end of their executor"
+    )
+    assert get(people, began).verdict == "JE"
+    assert get(people, waited).history[0].reason == "the executor is dead, the task had not begun"
 
 
 def test_a_task_without_beats_expires_though_its_executor_reports(world: World) -> None:
     """A report that lists the task at another attempt keeps the executor alive, not the task."""
-    running = world.judicator(**FAST)
-    people, executor = world.client(), world.executor()
-    task = add(people)
-    executor.report()
+    people, _, task = handed_out(world, **FAST)
+    running = world.judicators[0]
     world.db.tasks.update_one({}, {"$set": {"executor": "ghost"}})
     with Alive(world.executor("e2")):
         wait_for(lambda: get(people, task).status == "retrying", what="expiry")
@@ -116,10 +113,8 @@ def test_a_task_without_beats_expires_though_its_executor_reports(world: World) 
 
 
 def test_a_live_executor_keeps_its_task_for_long(world: World) -> None:
-    running = world.judicator(**FAST)
-    people, executor = world.client(), world.executor()
-    task = add(people)
-    executor.report()
+    people, executor, task = handed_out(world, **FAST)
+    running = world.judicators[0]
     wait_for(lambda: running.judicator.lead.leading, what="a leader")
     with Alive(executor):
         assert people.call("get", m.GetRequest(id=task, wait=7), m.Task).attempt == 1
@@ -175,10 +170,8 @@ def test_without_any_etcd_submissions_are_taken_and_assigned_once_it_is_there(wo
 
 
 def test_results_are_committed_while_nobody_leads(world: World) -> None:
-    running = world.judicator()
-    people, executor = world.client(), world.executor()
-    task = add(people)
-    executor.report()
+    people, executor, task = handed_out(world)
+    running = world.judicators[0]
     running.do(resign(running))
     reply = executor.report(accepted(executor.work[task]))
     assert [ref.id for ref in reply.settled] == [task]
@@ -207,11 +200,8 @@ def test_a_deleted_leader_key_ends_the_leadership(world: World) -> None:
 
 def test_a_blind_spell_does_not_count_as_silence(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The database stalls for longer than every expiry; afterwards nobody is declared dead."""
-    running = world.judicator(**FAST)
-    lead = running.judicator.lead
-    people, executor = world.client(), world.executor()
-    task = add(people)
-    executor.report()
+    people, executor, task = handed_out(world, **FAST)
+    running, lead = world.judicators[0], world.judicators[0].judicator.lead
     executor.report(vacant=0)
     wait_for(lambda: lead.leading and lead._notes, what="a sweep")
     observed = lead._observed
@@ -227,15 +217,15 @@ def test_a_blind_spell_does_not_count_as_silence(world: World, monkeypatch: pyte
 
 
 def test_clients_find_judicators_in_etcd_and_follow_them(world: World) -> None:
-    judicator = world.judicator("j1", **FAST)
-    wait_for(lambda: judicator.judicator.register.registered, what="registration")
+    first = world.judicator("j1", **FAST)
+    wait_for(lambda: first.judicator.register.registered, what="registration")
     etcd = world.stack.enter_context(Etcd(world.etcd_config))
     endpoints = EtcdEndpoints(etcd)
     client = world.stack.enter_context(RpcClient(endpoints, world.tls("gw", "gateway"), 10.0))
     assert client.call("ping", m.Empty(), m.Pong).name == "j1"
     second = world.judicator("j2", **FAST)
     wait_for(lambda: second.judicator.register.registered, what="registration")
-    judicator.stop()
+    first.stop()
     assert client.call("ping", m.Empty(), m.Pong).name == "j2"
     assert endpoints() == [second.address]
     # etcd gone: the last known ones stay in use.

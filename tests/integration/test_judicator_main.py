@@ -37,8 +37,6 @@ sys.exit(run(config.load(config.JudicatorConfig, Path(sys.argv[1]))))
 
 
 class Daemon:
-    """`run(config)` in a process of its own."""
-
     def __init__(self, world: World, directory: Path, config: JudicatorConfig) -> None:
         self.config = config
         path = directory / "judicator.yml"

@@ -29,7 +29,6 @@ def executor(world):
 
 
 def import_with_statement(people, name: str) -> ProblemImport:
-    """An uploaded problem with a statement."""
     text = statement(people.put_blob, "en", "problem.en.md", f"# {name}\n\nHow many $x$?".encode())
     return upload(people, manifest(people, name, statements=[text]))
 
@@ -39,8 +38,6 @@ def pages(people, info: ProblemInfo) -> PagesReply:
 
 
 def assigned(executor) -> m.Assignment:
-    """The next task that it is given."""
-
     def turn() -> bool:
         executor.report()
         return bool(executor.work)

@@ -19,12 +19,9 @@ from judge.languages.table import Survey, load_table, survey
 from judge.model.messages import Completed, LimitsOverride, Submission, Test, Verdict
 from tests.support import packages
 from tests.support.packages import programs
-from tests.support.sandbox import language_pool
+from tests.support.sandbox import AS_ROOT, language_pool
 
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.skipif(os.geteuid() != 0, reason="the full sandbox needs root here: run as root"),
-]
+pytestmark = AS_ROOT
 
 TABLE = load_table()
 MIB = 1024**2
@@ -51,7 +48,6 @@ def surveyed() -> Survey:
 
 
 def release_of_this_machine() -> str:
-    """The code name of the Debian release."""
     lines = Path("/etc/os-release").read_text().splitlines()
     return next((line.partition("=")[2] for line in lines if line.startswith("VERSION_CODENAME=")), "")
 
@@ -83,7 +79,6 @@ def judge(
 
 
 def judge_program(pipeline: Pipeline, language: str, kind: str, limits: LimitsOverride) -> Completed:
-    """Judge one of the row's own programs."""
     examples = programs(TABLE[language])
     tests = [Test(name=str(n), input=stdin, answer=answer) for n, (stdin, answer) in enumerate(examples.tests)]
     return judge(pipeline, language, examples.sources[kind], limits, tests)

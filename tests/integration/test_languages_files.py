@@ -4,7 +4,6 @@ and found beside it; names of classes and packages.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
@@ -16,12 +15,9 @@ from judge.model.messages import Completed, SourceFile, Submission, Test, Verdic
 from tests.integration.test_languages import PATIENT, need
 from tests.support import packages
 from tests.support.packages import PROGRAMS, programs
-from tests.support.sandbox import language_pool
+from tests.support.sandbox import AS_ROOT, language_pool
 
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.skipif(os.geteuid() != 0, reason="the full sandbox needs root here: run as root"),
-]
+pytestmark = AS_ROOT
 
 TABLE = load_table()
 # Versions of a row take its programs.

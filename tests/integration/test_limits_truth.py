@@ -15,13 +15,9 @@ import pytest
 from judge.executor.verdict import run_verdict
 from judge.model.messages import Limits, Verdict
 from judge.sandbox import RunOutcome, Sandbox
-from tests.support.sandbox import MIB, fork_cost, need_sandbox, pool, run_c
+from tests.support.sandbox import AS_ROOT, MIB, fork_cost, need_sandbox, pool, run_c
 
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.skipif(os.geteuid() != 0, reason="the full sandbox needs root here: run as root"),
-    pytest.mark.timeout(900),
-]
+pytestmark = [*AS_ROOT, pytest.mark.timeout(900)]
 
 TIMES = int(os.environ.get("JUDGE_TRUTH_TIMES", "3"))
 # Times that a run may be disturbed before the machine is no place to measure.

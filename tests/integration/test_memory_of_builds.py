@@ -16,11 +16,9 @@ from judge.languages.table import load_table
 from judge.model.messages import Limits, LimitsOverride, Submission, Verdict
 from judge.sandbox import Command, SandboxPool
 from tests.support import packages
+from tests.support.sandbox import AS_ROOT
 
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.skipif(os.geteuid() != 0, reason="the full sandbox needs root here: run as root"),
-]
+pytestmark = AS_ROOT
 
 MIB = 1024**2
 TABLE = load_table()

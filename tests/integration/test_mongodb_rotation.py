@@ -12,9 +12,8 @@ from pymongo.errors import PyMongoError
 
 from judge.config import MongodbClient, MongodbConfig
 from judge.mongodb import features, replica, store, users
-from judge.rpc import pki
 from plugins.action.judge_rotation import STAGES, on_hosts
-from tests.support.mongodb import Cluster, Daemon, mongodb_cluster
+from tests.support.mongodb import Cluster, Daemon, secure_cluster
 from tests.support.servers import wait_for
 
 OLD_KEY, NEW_KEY = "b2xkIGtleSBvZiB0aGUgbWVtYmVycw==", "bmV3IGtleSBvZiB0aGUgbWVtYmVycw=="
@@ -24,19 +23,7 @@ OLD, NEW = "of the judicators, with spaces", "judicator.a1b2c3 another-one"
 @pytest.fixture(scope="module")
 def secure(tmp_path_factory: pytest.TempPathFactory, etcd_endpoint: str) -> Iterator[tuple[Cluster, Path]]:
     home = tmp_path_factory.mktemp("rotation")
-    pki.make_ca(home / "pki")
-    tls = pki.issue(home / "pki", "host", "mongodb", ["127.0.0.1"])
-    put(home / "mongodb.keyfile", OLD_KEY + "\n")
-    put(home / "mongodb.password", OLD + "\n")
-    options = {
-        "username": "judicator", "password_file": str(home / "mongodb.password"),
-        "key_file": str(home / "mongodb.keyfile"),
-        "tls": {"ca": str(tls.ca), "cert": str(tls.cert), "key": str(tls.key)},
-    }  # fmt: skip
-    with mongodb_cluster(home, etcd_endpoint) as cluster:
-        daemons = cluster.start(3, **options)
-        wait_for(lambda: any("made the user 'judicator'" in daemon.log for daemon in daemons), what="the user")
-        wait_for(lambda: sum(d.log.count("gives 127.0.0.1") for d in daemons) == 2, what="three voters")
+    with secure_cluster(home, etcd_endpoint, OLD_KEY, OLD) as cluster:
         yield cluster, home
 
 

@@ -14,7 +14,7 @@ from judge.common.errors import JudgeError, OutcomeUnknownError, RefusedError, T
 from judge.config import MongodbClient
 from judge.mongodb import store
 from judge.rpc import pki
-from tests.support.mongodb import Cluster, Daemon, mongodb_cluster
+from tests.support.mongodb import Cluster, Daemon, mongodb_cluster, secure_cluster
 from tests.support.servers import frozen, wait_for
 
 
@@ -22,27 +22,11 @@ from tests.support.servers import frozen, wait_for
 def secure(
     tmp_path_factory: pytest.TempPathFactory, etcd_endpoint: str
 ) -> Iterator[tuple[Cluster, list[Daemon], MongodbClient]]:
-    directory = tmp_path_factory.mktemp("secure")
-    pki.make_ca(directory / "pki")
-    tls = pki.issue(directory / "pki", "host", "mongodb", ["127.0.0.1"])
-    key = directory / "key"
-    key.write_text("c2VjcmV0IG9mIHRoZSBtZW1iZXJz\n")
-    key.chmod(0o600)
-    password = directory / "password"
-    password.write_text("of the judicators\n")
-    options = {
-        "username": "judicator", "password_file": str(password), "key_file": str(key),
-        "tls": {"ca": str(tls.ca), "cert": str(tls.cert), "key": str(tls.key)},
-    }  # fmt: skip
-    with mongodb_cluster(directory, etcd_endpoint) as cluster:
-        daemons = cluster.start(3, **options)
-        for daemon in daemons:
-            daemon.said("registered as")
-        wait_for(lambda: any("made the user 'judicator'" in daemon.log for daemon in daemons), what="the user")
-        wait_for(lambda: sum(d.log.count("gives 127.0.0.1") for d in daemons) == 2, what="three voters")
-        yield cluster, daemons, MongodbClient(
-            seeds=[daemon.address for daemon in daemons], username="judicator", password_file=password, tls=tls,
-            timeout=5.0,
+    home = tmp_path_factory.mktemp("secure")
+    with secure_cluster(home, etcd_endpoint, "c2VjcmV0IG9mIHRoZSBtZW1iZXJz", "of the judicators") as cluster:
+        yield cluster, cluster.daemons, MongodbClient(
+            seeds=[daemon.address for daemon in cluster.daemons], username="judicator", timeout=5.0,
+            password_file=home / "mongodb.password", tls=cluster.daemons[0].settings["tls"],
         )  # fmt: skip
 
 

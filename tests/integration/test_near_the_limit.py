@@ -25,14 +25,10 @@ from judge.languages.table import extra_paths, load_table
 from judge.model.messages import Assignment, Limits, LimitsOverride, Submission, Test, TestResult, Verdict
 from judge.sandbox import Command, Killed, Sandbox, SandboxPool
 from tests.support import packages
-from tests.support.sandbox import need_sandbox, pool, run_c
+from tests.support.sandbox import AS_ROOT, need_sandbox, pool, run_c
 from tests.support.servers import wait_for
 
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.skipif(os.geteuid() != 0, reason="the full sandbox needs root here: run as root"),
-    pytest.mark.timeout(600),
-]
+pytestmark = [*AS_ROOT, pytest.mark.timeout(600)]
 
 TABLE = load_table()
 LIMIT = 1.0
@@ -156,7 +152,6 @@ def package(
 
 
 def own(wall: float = 60.0, cpu: float = LIMIT, **fields: Any) -> Job:
-    """A submission without a problem."""
     submission = Submission(
         language="c",
         source=BURN,
@@ -348,7 +343,6 @@ def slots(work: Path) -> Iterator[Slots]:
 
 
 def next_event(slots: Slots, kind: type, timeout: float = 60.0) -> Any:
-    """The next event of this kind."""
     slot = slots.slots[0]
     deadline = clock.Deadline(timeout)
     while True:
@@ -360,8 +354,6 @@ def next_event(slots: Slots, kind: type, timeout: float = 60.0) -> Any:
 
 
 def held_up(waits_for: RunLock) -> bool:
-    """Whether somebody wants to be alone, or is."""
-
     def no(_: float) -> None:
         raise InterruptedError
 

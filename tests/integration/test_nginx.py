@@ -82,7 +82,6 @@ Start = Callable[..., Nginx]
 
 @pytest.fixture
 def start(tmp_path: Path, behind: int) -> Iterator[Start]:
-    """Starts nginx with variables of the role."""
     chain, key = public("127.0.0.1").write(tmp_path / "tls")
     with contextlib.ExitStack() as stack:
         number = itertools.count()
@@ -177,8 +176,6 @@ PASSWORD = "correct horse battery"
 
 @dataclass
 class Judge:
-    """A real gateway with a real judicator."""
-
     port: int
     rpc: RpcClient
 

@@ -16,12 +16,9 @@ from judge.executor.slot.program import Program
 from judge.languages.table import detect, load_table
 from judge.model.messages import Limits, RunOptions, SourceFile, Submission, Verdict
 from tests.support import packages
-from tests.support.sandbox import language_pool
+from tests.support.sandbox import AS_ROOT, language_pool
 
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.skipif(os.geteuid() != 0, reason="the full sandbox needs root here: run as root"),
-]
+pytestmark = AS_ROOT
 
 TABLE = load_table()
 HERE = detect(TABLE)

@@ -214,7 +214,6 @@ def test_an_interrupted_import_leaves_nothing_behind(cluster: Cluster, tmp_path:
 
 
 def absent_language(cluster: Cluster) -> tuple[str, str]:
-    """A language of the table that this machine does not have, and its suffix."""
     with cluster.api() as api:
         available = present(api).languages
     missing = [(name, row.suffixes[0]) for name, row in load_table().items() if name not in available and row.suffixes]

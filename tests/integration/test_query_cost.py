@@ -141,7 +141,6 @@ def recorded(world: World) -> Iterator[list[dict[str, Any]]]:
 
 
 def changed(entry: dict[str, Any]) -> int:
-    """What a command returned or changed."""
     names = ("nreturned", "nMatched", "nModified", "ndeleted", "ninserted", "nUpserted")
     return max(entry.get(name, 0) or 0 for name in names)
 

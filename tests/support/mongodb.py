@@ -22,6 +22,7 @@ from judge.boot.embedded.cluster import mongod_program
 from judge.common.failpoint import VARIABLE
 from judge.config import EtcdClient, MongodbConfig
 from judge.etcd.client import Etcd
+from judge.rpc import pki
 from tests.support.servers import free_port, wait_for
 
 _MAIN = """
@@ -169,6 +170,28 @@ class Cluster:
                 process.kill()
                 process.wait()
         self.etcd.close()
+
+
+@contextlib.contextmanager
+def secure_cluster(home: Path, endpoint: str, key: str, password: str) -> Iterator[Cluster]:
+    """Three voting members with TLS, whose key file and password of user `judicator` are in `home`."""
+    pki.make_ca(home / "pki")
+    tls = pki.issue(home / "pki", "host", "mongodb", ["127.0.0.1"])
+    for name, text in (("keyfile", key), ("password", password)):
+        (home / f"mongodb.{name}").write_text(f"{text}\n")
+        (home / f"mongodb.{name}").chmod(0o600)
+    options = {
+        "username": "judicator", "password_file": str(home / "mongodb.password"),
+        "key_file": str(home / "mongodb.keyfile"),
+        "tls": {"ca": str(tls.ca), "cert": str(tls.cert), "key": str(tls.key)},
+    }  # fmt: skip
+    with mongodb_cluster(home, endpoint) as cluster:
+        daemons = cluster.start(3, **options)
+        for daemon in daemons:
+            daemon.said("registered as")
+        wait_for(lambda: any("made the user 'judicator'" in daemon.log for daemon in daemons), what="the user")
+        wait_for(lambda: sum(d.log.count("gives 127.0.0.1") for d in daemons) == 2, what="three voters")
+        yield cluster
 
 
 @contextlib.contextmanager

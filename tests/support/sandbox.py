@@ -19,6 +19,12 @@ from judge.sandbox import Command, RunOutcome, Sandbox, SandboxPool, drivers
 from judge.sandbox.cgroup_v1 import GroupV1
 from tests.support.servers import wait_for
 
+# For modules whose tests need the full sandbox.
+AS_ROOT = [
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0, reason="the full sandbox needs root here: run as root"),
+]
+
 
 @contextlib.contextmanager
 def language_pool(name: str) -> Iterator[SandboxPool]:
