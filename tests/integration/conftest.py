@@ -11,7 +11,7 @@ from flask import Flask
 from judge.executor.slot.pipeline import Pipeline
 from judge.languages.table import load_table
 from judge.sandbox import SandboxPool
-from tests.support.gateway import ADMIN, OTHER, USER, Person, make_config, serving_app
+from tests.support.gateway import ADMIN, OTHER, USER, Person, Prepared, make_config, serving_app
 from tests.support.judicators import World
 from tests.support.mongodb import Cluster, mongodb_cluster
 from tests.support.receivers import Receiver, receiving
@@ -64,6 +64,13 @@ def mongods(tmp_path: Path, etcd_endpoint: str) -> Iterator[Cluster]:
 def receiver() -> Iterator[Receiver]:
     with receiving() as made:
         yield made
+
+
+@pytest.fixture
+def prepared(tmp_path: Path, etcd_endpoint: str) -> Iterator[Prepared]:
+    """Of each test its own: one is registered for a minute."""
+    with Prepared(tmp_path / "judicator", etcd_endpoint).serving() as prepared:
+        yield prepared
 
 
 @pytest.fixture

@@ -56,11 +56,6 @@ def executor(world):
     return executor
 
 
-def judge_all(executor):
-    while executor.report().add or executor.work:
-        executor.report(*[accepted(assignment) for assignment in list(executor.work.values())], vacant=0)
-
-
 def batch(person, *submissions, status=200, **headers):
     return check(
         person("POST", "/submissions/batch", json={"submissions": submissions}, headers=headers), status, "submit_batch"
@@ -222,7 +217,7 @@ def several(person, *ids):
 def test_several_submissions_at_once_as_each_may_be_seen(ada, admin, executor):
     of_ada = ada("POST", "/submissions", json=SOURCE).json["id"]
     theirs = [row["task"]["id"] for row in batch(admin, SOURCE, SOURCE)["results"]]
-    judge_all(executor)
+    executor.judge_all()
     reply = several(ada, theirs[0], of_ada, UNKNOWN, "no-id", of_ada)
     assert [row["id"] for row in reply["tasks"]] == [of_ada] and reply["missing"] == [theirs[0], UNKNOWN, "no-id"]
     reply = several(admin, theirs[1], of_ada, theirs[0])
@@ -292,7 +287,7 @@ def test_a_submissions_tag_changes_with_its_state(ada, admin, executor):
     )
     tag = ada("GET", path).headers["ETag"]
     thread.start()
-    judge_all(executor)
+    executor.judge_all()
     thread.join(20)
     assert answers_ == [200]
     assert ada("GET", path, headers={"If-None-Match": tag}).json["done"]

@@ -78,11 +78,6 @@ def error(answer, status, code, text, field=None):
     return answer
 
 
-def judge_all(executor):
-    while executor.report().add or executor.work:
-        executor.report(*[accepted(assignment) for assignment in list(executor.work.values())], vacant=0)
-
-
 # --- submissions -----------------------------------------------------------------------------------------------
 
 
@@ -92,7 +87,7 @@ def test_from_submit_to_verdict(ada, executor):
     assert task["status"] == "pending" and task["submission"]["user"] == "ada"
     assert answer.headers["Location"] == f"/api/v1/submissions/{task['id']}"
     assert ada("GET", answer.headers["Location"].removeprefix(PREFIX)).json["id"] == task["id"]
-    judge_all(executor)
+    executor.judge_all()
     judged = check(ada("GET", f"/submissions/{task['id']}"), 200, "get")
     assert (judged["status"], judged["verdict"], judged["done"]) == ("success", "AC", True)
     assert judged["version"] > task["version"]
@@ -114,7 +109,7 @@ def test_wait_answers_as_soon_as_the_task_is_done(ada, executor):
         target=lambda: answers.append(ada("GET", f"/submissions/{task['id']}?wait=30&version={task['version'] + 50}"))
     )
     waiting.start()
-    judge_all(executor)
+    executor.judge_all()
     waiting.join(20)
     assert check(answers[0], 200, "get")["verdict"] == "AC"
 
@@ -124,7 +119,7 @@ def test_wait_ends_in_time_and_notices_an_old_version_at_once(ada, executor):
     version = task["version"]
     assert ada("GET", f"/submissions/{task['id']}?wait=0.3&version={version}").json["version"] == version
     assert ada("GET", f"/submissions/{task['id']}?wait=30&version={version - 1}").json["version"] == version
-    judge_all(executor)
+    executor.judge_all()
     assert ada("GET", f"/submissions/{task['id']}?wait=30").json["done"]
 
 
@@ -143,7 +138,7 @@ def test_too_many_waiting_calls_do_not_block_other_calls(app, ada, executor):
         call.start()
     wait_for(lambda: ada("GET", f"{path}".replace("wait=30", "wait=0.05")).headers.get("Retry-After") == "1")
     assert ada("GET", f"/submissions/{task['id']}").status_code == 200
-    judge_all(executor)
+    executor.judge_all()
     for call in waiting:
         call.join(20)
         assert not call.is_alive()
@@ -158,7 +153,7 @@ def test_cancel(ada, bob, executor):
 
 def test_users_see_their_own(ada, bob, admin, executor):
     task = ada("POST", "/submissions", json=SOURCE).json
-    judge_all(executor)
+    executor.judge_all()
     error(bob("GET", f"/submissions/{task['id']}"), 404, "not_found", "there is no submission")
     assert admin("GET", f"/submissions/{task['id']}").status_code == 200
     tasks = check(bob("GET", "/submissions"), 200, "search")["tasks"]
@@ -170,7 +165,7 @@ def test_users_see_their_own(ada, bob, admin, executor):
 def test_search_pages_through_all(ada, executor):
     for _ in range(5):
         ada("POST", "/submissions", json=SOURCE)
-    judge_all(executor)
+    executor.judge_all()
     ids, before = [], ""
     while True:
         page = check(ada("GET", f"/submissions?limit=2&done=true&verdict=AC&before={before}"), 200, "search")

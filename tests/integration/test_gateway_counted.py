@@ -7,7 +7,6 @@ import concurrent.futures
 import contextlib
 import itertools
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,12 +20,6 @@ from judge.model.messages import GetRequest, Message, Submission
 from judge.model.overview import UsageReply, UsageRequest
 from tests.support.gateway import ADMIN, ID, OTHER, USER, Prepared, gateway_config, make_task, serving_app, write_tokens
 from tests.support.servers import wait_for
-
-
-@pytest.fixture
-def prepared(tmp_path: Path, etcd_endpoint: str) -> Iterator[Prepared]:
-    with Prepared(tmp_path / "judicator", etcd_endpoint).serving() as prepared:
-        yield prepared
 
 
 def nothing(_: UsageRequest) -> UsageReply:

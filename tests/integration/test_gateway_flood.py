@@ -42,12 +42,6 @@ def hand_in(url: str, token: str) -> int:
 
 
 @pytest.fixture
-def prepared(etcd_endpoint: str, tmp_path: Path) -> Iterator[Prepared]:
-    with Prepared(tmp_path / "world", etcd_endpoint).serving() as prepared:
-        yield prepared
-
-
-@pytest.fixture
 def url(prepared: Prepared, tmp_path: Path) -> Iterator[str]:
     with running_gateway(gateway_config(prepared, tmp_path / "gw", threads=THREADS), tmp_path / "gw") as url:
         yield url

@@ -39,18 +39,13 @@ def app(gateways, world):
     return gateways[0]
 
 
-@pytest.fixture
-def root(app) -> Person:
-    return Person(app.test_client(), ADMIN)
+def add(admin: Person, name: str, **fields: Any) -> Any:
+    return check(admin("POST", "/users", json={"name": name, **fields}), 201, "add_user")
 
 
-def add(root: Person, name: str, **fields: Any) -> Any:
-    return check(root("POST", "/users", json={"name": name, **fields}), 201, "add_user")
-
-
-def token_of(root: Person, name: str, *scopes: str, **fields: Any) -> str:
+def token_of(admin: Person, name: str, *scopes: str, **fields: Any) -> str:
     body = {"user": name, "scopes": list(scopes) or EVERYTHING, **fields}
-    token = check(root("POST", "/tokens", json=body), 201, "make_token")
+    token = check(admin("POST", "/tokens", json=body), 201, "make_token")
     assert of_account(token["token"])
     return str(token["token"])
 
@@ -76,19 +71,19 @@ def allowed(person: Person, calls: list[tuple[str, str]]) -> set[bool]:
 @pytest.mark.parametrize(
     ("role", "judging", "administering"), [("user", False, False), ("judge", True, False), ("admin", True, True)]
 )
-def test_each_role_may_make_its_calls_and_no_more(app, root, role, judging, administering) -> None:
-    add(root, f"role-{role}", role=role)
-    person = Person(app.test_client(), token_of(root, f"role-{role}"))
+def test_each_role_may_make_its_calls_and_no_more(app, admin, role, judging, administering) -> None:
+    add(admin, f"role-{role}", role=role)
+    person = Person(app.test_client(), token_of(admin, f"role-{role}"))
     assert person("GET", "/whoami").json["role"] == role
     assert allowed(person, FOR_JUDGES) == {judging}
     assert allowed(person, FOR_ADMINS) == {administering}
 
 
-def test_a_token_does_no_more_than_its_scopes_whoever_has_it(app, root) -> None:
-    add(root, "scoped", role="admin")
+def test_a_token_does_no_more_than_its_scopes_whoever_has_it(app, admin) -> None:
+    add(admin, "scoped", role="admin")
     own = Person(app.test_client(), USER)("POST", "/submissions", json=SOURCE).json["id"]
     reader, submitter, judge = (
-        Person(app.test_client(), token_of(root, "scoped", scope)) for scope in ("read", "submit", "judge")
+        Person(app.test_client(), token_of(admin, "scoped", scope)) for scope in ("read", "submit", "judge")
     )
     assert [caller("GET", "/whoami").json["role"] for caller in (reader, submitter, judge)] == ["user", "user", "judge"]
     assert [caller("POST", "/submissions", json=SOURCE).status_code for caller in (reader, submitter)] == [403, 201]
@@ -99,7 +94,7 @@ def test_a_token_does_no_more_than_its_scopes_whoever_has_it(app, root) -> None:
         for method, path in (("GET", "/tokens"), ("POST", "/tokens"), ("PUT", "/password"), ("DELETE", "/sessions")):
             answer = person(method, path, json={"old": "", "password": "", "scopes": ["read"]})
             assert answer.status_code == 403, (method, path)
-    account = Person(app.test_client(), token_of(root, "scoped", "account"))
+    account = Person(app.test_client(), token_of(admin, "scoped", "account"))
     assert account("GET", "/tokens").status_code == 200 and account("GET", "/whoami").status_code == 403
 
 
@@ -109,9 +104,9 @@ def test_a_scope_includes_those_below_it() -> None:
     assert widened([]) == widened(["nonsense"]) - {"nonsense"} == frozenset()
 
 
-def test_a_token_has_no_more_scopes_than_its_maker(app, root) -> None:
-    add(root, "climber", role="admin")
-    person = Person(app.test_client(), token_of(root, "climber", "account", "read"))
+def test_a_token_has_no_more_scopes_than_its_maker(app, admin) -> None:
+    add(admin, "climber", role="admin")
+    person = Person(app.test_client(), token_of(admin, "climber", "account", "read"))
     for scope in ("submit", "judge", "admin"):
         answer = person("POST", "/tokens", json={"scopes": [scope]})
         assert answer.status_code == 403 and "is more than the token has" in answer.json["error"]
@@ -120,50 +115,50 @@ def test_a_token_has_no_more_scopes_than_its_maker(app, root) -> None:
     token = check(person("POST", "/tokens", json={"scopes": ["read"], "days": 1}), 201, "make_token")
     listed = check(person("GET", "/tokens"), 200, "tokens")["tokens"]
     assert token["id"] in [token_info["id"] for token_info in listed] and token["token"] not in str(listed)
-    neighbour = add(root, "climbers-neighbour") and token_of(root, "climbers-neighbour")
+    neighbour = add(admin, "climbers-neighbour") and token_of(admin, "climbers-neighbour")
     foreign = Person(app.test_client(), neighbour)
     assert foreign("DELETE", f"/tokens/{token['id']}").status_code == 404, "as if it did not exist"
     assert person("DELETE", f"/tokens/{token['id']}").status_code == 200
     assert Person(app.test_client(), token["token"])("GET", "/whoami").status_code == 401
 
 
-def test_a_token_has_no_scope_beyond_its_users_role(app, root) -> None:
-    add(root, "rising", password=PASSWORD)
-    person = Person(app.test_client(), token_of(root, "rising"))
+def test_a_token_has_no_scope_beyond_its_users_role(app, admin) -> None:
+    add(admin, "rising", password=PASSWORD)
+    person = Person(app.test_client(), token_of(admin, "rising"))
     answer = person("POST", "/tokens", json={"scopes": ["read", "judge"]})
     assert answer.status_code == 403 and "takes an account of role judge" in answer.json["error"]
 
 
-def test_tokens_and_sessions_made_with_a_token_end_with_it(app, root) -> None:
+def test_tokens_and_sessions_made_with_a_token_end_with_it(app, admin) -> None:
     """Else whoever has a token for a minute has one for ever."""
-    add(root, "leaked")
-    stolen = token_of(root, "leaked", "read", "account", days=1)
+    add(admin, "leaked")
+    stolen = token_of(admin, "leaked", "read", "account", days=1)
     person, browser = Person(app.test_client(), stolen), Browser(app.test_client(), stolen)
     token = check(person("POST", "/tokens", json={"scopes": ["read", "account"]}), 201, "make_token")
     browser.post("/me", "/me/tokens", scopes="read")
     again = Person(app.test_client(), token["token"])
     check(again("POST", "/tokens", json={"scopes": ["read"], "days": 3000}), 201, "make_token")
-    listed = root("GET", "/tokens?user=leaked").json["tokens"]
+    listed = admin("GET", "/tokens?user=leaked").json["tokens"]
     assert len(listed) == 4 and len({token_info["expires"] for token_info in listed}) == 1
-    root("DELETE", f"/tokens/{listed[-1]['id']}")
-    assert root("GET", "/tokens?user=leaked").json["tokens"] == []
+    admin("DELETE", f"/tokens/{listed[-1]['id']}")
+    assert admin("GET", "/tokens?user=leaked").json["tokens"] == []
     wait_for(lambda: again("GET", "/whoami").status_code == 401, 9, what="the end of what was made with it")
     wait_for(lambda: browser.get("/api/v1/whoami").status_code == 401, 9, what="the end of the session")
 
 
-def test_an_admin_makes_tokens_for_others_that_last(app, root) -> None:
-    add(root, "chief", role="admin")
-    add(root, "robot")
-    person = Person(app.test_client(), token_of(root, "chief", "admin", "account", days=1))
+def test_an_admin_makes_tokens_for_others_that_last(app, admin) -> None:
+    add(admin, "chief", role="admin")
+    add(admin, "robot")
+    person = Person(app.test_client(), token_of(admin, "chief", "admin", "account", days=1))
     lasting = token_of(person, "robot", "read", days=300)
-    (token,) = root("GET", "/tokens?user=chief").json["tokens"]
-    root("DELETE", f"/tokens/{token['id']}")
+    (token,) = admin("GET", "/tokens?user=chief").json["tokens"]
+    admin("DELETE", f"/tokens/{token['id']}")
     assert Person(app.test_client(), lasting)("GET", "/whoami").status_code == 200
 
 
-def test_an_admin_does_not_shut_themselves_out(app, root) -> None:
-    add(root, "last", role="admin")
-    person = Person(app.test_client(), token_of(root, "last"))
+def test_an_admin_does_not_shut_themselves_out(app, admin) -> None:
+    add(admin, "last", role="admin")
+    person = Person(app.test_client(), token_of(admin, "last"))
     for body in ({"disabled": True}, {"role": "user"}):
         assert person("PUT", "/users/last", json=body).status_code == 403
     for path in ("/users/last", "/users/last/data"):
@@ -171,24 +166,24 @@ def test_an_admin_does_not_shut_themselves_out(app, root) -> None:
     assert person("PUT", "/users/last", json={"role": "admin", "groups": ["g"]}).status_code == 200
 
 
-def test_a_user_of_tokens_yml_alone_is_told_how_to_get_a_token(root) -> None:
-    answer = root("POST", "/tokens", json={})
+def test_a_user_of_tokens_yml_alone_is_told_how_to_get_a_token(admin) -> None:
+    answer = admin("POST", "/tokens", json={})
     assert answer.status_code == 404 and "judgectl user add root" in answer.json["error"]
 
 
-def test_a_password_is_in_no_answer(root) -> None:
-    answer = root("POST", "/users", json={"name": "long", "password": "x" * 300})
+def test_a_password_is_in_no_answer(admin) -> None:
+    answer = admin("POST", "/users", json={"name": "long", "password": "x" * 300})
     assert answer.status_code == 400 and answer.json["field"] == "password" and "xxx" not in answer.text
-    answer = root("PUT", "/password", json={"old": "zzz" * 100, "password": "y"})
+    answer = admin("PUT", "/password", json={"old": "zzz" * 100, "password": "y"})
     assert answer.status_code == 400 and "zzz" not in answer.text
 
 
 # --- being shut out ----------------------------------------------------------------------------------------------
 
 
-def test_a_user_who_is_disabled_is_refused_everywhere_within_seconds(gateways, app, root) -> None:
-    add(root, "shut", password=PASSWORD)
-    token = token_of(root, "shut")
+def test_a_user_who_is_disabled_is_refused_everywhere_within_seconds(gateways, app, admin) -> None:
+    add(admin, "shut", password=PASSWORD)
+    token = token_of(admin, "shut")
     people = [Person(gateway.test_client(), token) for gateway in gateways]
     browsers = [log_in(gateway, "shut") for gateway in gateways]
 
@@ -199,35 +194,35 @@ def test_a_user_who_is_disabled_is_refused_everywhere_within_seconds(gateways, a
         return set(statuses) == {401}
 
     assert not out()
-    root("PUT", "/users/shut", json={"disabled": True})
+    admin("PUT", "/users/shut", json={"disabled": True})
     began = clock.monotonic()
     wait_for(out, identity.LIFETIME + 3, what="a user who is out")
     assert clock.monotonic() - began < identity.LIFETIME + 1
     browser = Browser(app.test_client())
     assert browser.post("/login", "/login", user="shut", password=PASSWORD).status_code == 401
     assert browser.post("/login", "/login", token=token).status_code == 401
-    root("PUT", "/users/shut", json={"disabled": False})
+    admin("PUT", "/users/shut", json={"disabled": False})
     assert people[0]("GET", "/whoami").status_code == 200, "at once"
 
 
-def test_a_token_of_tokens_yml_is_refused_when_an_account_of_its_name_is_disabled(gateways, app, root) -> None:
+def test_a_token_of_tokens_yml_is_refused_when_an_account_of_its_name_is_disabled(gateways, app, admin) -> None:
     person = Person(gateways[1].test_client(), USER)
     assert person("GET", "/whoami").status_code == 200
-    add(root, "ada")
-    root("PUT", "/users/ada", json={"disabled": True})
+    add(admin, "ada")
+    admin("PUT", "/users/ada", json={"disabled": True})
     wait_for(lambda: person("GET", "/whoami").status_code == 401, identity.LIFETIME + 3, what="a name that is out")
-    root("PUT", "/users/ada", json={"disabled": False})
+    admin("PUT", "/users/ada", json={"disabled": False})
     assert person("GET", "/whoami").status_code == 200
 
 
-def test_a_token_that_is_revoked_is_refused_everywhere_within_seconds(gateways, root) -> None:
-    add(root, "revoked")
-    token = token_of(root, "revoked")
+def test_a_token_that_is_revoked_is_refused_everywhere_within_seconds(gateways, admin) -> None:
+    add(admin, "revoked")
+    token = token_of(admin, "revoked")
     people = [Person(gateway.test_client(), token) for gateway in gateways]
     assert {person("GET", "/whoami").status_code for person in people} == {200}
-    (listed,) = root("GET", "/tokens?user=revoked").json["tokens"]
+    (listed,) = admin("GET", "/tokens?user=revoked").json["tokens"]
     assert listed["used"] and listed["used_from"] == "127.0.0.1"
-    assert root("DELETE", f"/tokens/{listed['id']}").status_code == 200
+    assert admin("DELETE", f"/tokens/{listed['id']}").status_code == 200
     wait_for(
         lambda: {person("GET", "/whoami").status_code for person in people} == {401},
         identity.LIFETIME + 3,
@@ -235,9 +230,9 @@ def test_a_token_that_is_revoked_is_refused_everywhere_within_seconds(gateways, 
     )
 
 
-def test_without_judicators_an_identity_counts_for_its_lifetime_and_tokens_yml_on(root, app, monkeypatch) -> None:
-    add(root, "steady")
-    token = token_of(root, "steady")
+def test_without_judicators_an_identity_counts_for_its_lifetime_and_tokens_yml_on(admin, app, monkeypatch) -> None:
+    add(admin, "steady")
+    token = token_of(admin, "steady")
     services = app.extensions["judge"]
     # Of its own, since its clock goes back after this.
     identities = identity.Identities(FileTokens(services.config.tokens), services.cluster)
@@ -260,8 +255,8 @@ def test_without_judicators_an_identity_counts_for_its_lifetime_and_tokens_yml_o
 # --- coming in ---------------------------------------------------------------------------------------------------
 
 
-def test_a_person_logs_in_by_name_and_password_and_changes_it(gateways, app, root) -> None:
-    add(root, "pat", password=PASSWORD)
+def test_a_person_logs_in_by_name_and_password_and_changes_it(gateways, app, admin) -> None:
+    add(admin, "pat", password=PASSWORD)
     first, second = log_in(app, "pat"), log_in(gateways[1], "PAT")
     assert first.get("/api/v1/whoami").json["user"] == "pat"
     wrong = first.post("/me", "/me/password", old="wrong", password="another phrase", again="another phrase")
@@ -277,8 +272,8 @@ def test_a_person_logs_in_by_name_and_password_and_changes_it(gateways, app, roo
     log_in(app, "pat", "another phrase")
 
 
-def test_a_refusal_says_the_same_of_every_name(app, root) -> None:
-    add(root, "exists", password=PASSWORD)
+def test_a_refusal_says_the_same_of_every_name(app, admin) -> None:
+    add(admin, "exists", password=PASSWORD)
     pages = set()
     for name in ("exists", "exists-not"):
         browser = Browser(app.test_client())
@@ -287,8 +282,8 @@ def test_a_refusal_says_the_same_of_every_name(app, root) -> None:
     assert len(pages) == 1
 
 
-def test_guesses_are_stopped_at_all_gateways_with_when_to_come_back(gateways, app, root) -> None:
-    add(root, "guessed", password=PASSWORD)
+def test_guesses_are_stopped_at_all_gateways_with_when_to_come_back(gateways, app, admin) -> None:
+    add(admin, "guessed", password=PASSWORD)
     browsers = [Browser(gateway.test_client()) for gateway in gateways]
     answers = [
         browsers[number % 2].post("/login", "/login", user="guessed", password=f"guess {number}")
@@ -297,17 +292,17 @@ def test_guesses_are_stopped_at_all_gateways_with_when_to_come_back(gateways, ap
     assert [answer.status_code for answer in answers] == [401] * throttle.EACH + [429]
     assert 0 < int(answers[-1].headers["Retry-After"]) <= throttle.WINDOW
     assert browsers[0].post("/login", "/login", user="guessed", password=PASSWORD).status_code == 429
-    person = Person(app.test_client(), token_of(root, "guessed"))
+    person = Person(app.test_client(), token_of(admin, "guessed"))
     guesses = {
         person("PUT", "/password", json={"old": f"g{n}", "password": "another phrase"}).status_code for n in "ab"
     }
     assert guesses == {429}, "the same throttle for the present password"
 
 
-def test_strangers_wrong_passwords_do_not_keep_out_a_browser_that_was_in(gateways, app, root) -> None:
+def test_strangers_wrong_passwords_do_not_keep_out_a_browser_that_was_in(gateways, app, admin) -> None:
     """Neither from the same address, nor at another gateway; the cookie alone lets nobody in, and is for one name."""
-    add(root, "victim", password=PASSWORD)
-    add(root, "mallory", password=PASSWORD)
+    add(admin, "victim", password=PASSWORD)
+    add(admin, "mallory", password=PASSWORD)
     usual = Browser(gateways[0].test_client())
     assert usual.post("/login", "/login", user="Victim", password=PASSWORD).status_code == 303
     (cookie,) = [cookie_ for cookie_ in usual.client._cookies.values() if cookie_.key.endswith("-device")]
@@ -335,12 +330,12 @@ def test_strangers_wrong_passwords_do_not_keep_out_a_browser_that_was_in(gateway
 
 
 @pytest.mark.parametrize("scopes", [["read"], ["admin"], ["account"]], ids=lambda scopes: scopes[0])
-def test_a_session_by_token_ends_all_sessions_with_scope_account_alone(app, root, scopes) -> None:
+def test_a_session_by_token_ends_all_sessions_with_scope_account_alone(app, admin, scopes) -> None:
     """As the API has it; it may always end itself."""
     name = f"ends-{scopes[0]}"
-    add(root, name, role="admin", password=PASSWORD)
+    add(admin, name, role="admin", password=PASSWORD)
     other_browser, browser = log_in(app, name), Browser(app.test_client())
-    assert browser.post("/login", "/login", token=token_of(root, name, *scopes)).status_code == 303
+    assert browser.post("/login", "/login", token=token_of(admin, name, *scopes)).status_code == 303
     answer = browser.post("/me", "/logout", everywhere="yes")
     if scopes == ["account"]:
         assert answer.status_code == 303
@@ -354,20 +349,20 @@ def test_a_session_by_token_ends_all_sessions_with_scope_account_alone(app, root
     assert other_browser.get("/api/v1/whoami").status_code == 200
 
 
-def test_a_session_by_token_has_the_tokens_scopes_and_ends_with_it(app, root) -> None:
-    add(root, "tokened", role="admin")
-    browser = Browser(app.test_client(), token_of(root, "tokened", "read"))
+def test_a_session_by_token_has_the_tokens_scopes_and_ends_with_it(app, admin) -> None:
+    add(admin, "tokened", role="admin")
+    browser = Browser(app.test_client(), token_of(admin, "tokened", "read"))
     assert browser.get("/").status_code == 200
     assert browser.get("/users").status_code == 403
     assert browser.post("/", "/submit", language="c", source="int main(){}").status_code == 403
     assert browser.post("/", "/me/tokens", scopes="read").status_code == 403
-    (listed,) = root("GET", "/tokens?user=tokened").json["tokens"]
-    root("DELETE", f"/tokens/{listed['id']}")
+    (listed,) = admin("GET", "/tokens?user=tokened").json["tokens"]
+    admin("DELETE", f"/tokens/{listed['id']}")
     wait_for(lambda: browser.get("/api/v1/whoami").status_code == 401, 9, what="the end of the session")
 
 
-def test_nothing_of_a_session_before_the_log_in_stays(app, root) -> None:
-    add(root, "fixed", password=PASSWORD)
+def test_nothing_of_a_session_before_the_log_in_stays(app, admin) -> None:
+    add(admin, "fixed", password=PASSWORD)
     browser = Browser(app.test_client())
     before = browser.csrf("/login")
     planted = browser.client.get_cookie("judge")
@@ -378,8 +373,8 @@ def test_nothing_of_a_session_before_the_log_in_stays(app, root) -> None:
     assert thief.get("/api/v1/whoami").status_code == 401
 
 
-def test_no_form_works_without_its_secret_and_no_cookie_changes_anything_by_the_api(app, root) -> None:
-    add(root, "csrf", role="admin", password=PASSWORD)
+def test_no_form_works_without_its_secret_and_no_cookie_changes_anything_by_the_api(app, admin) -> None:
+    add(admin, "csrf", role="admin", password=PASSWORD)
     browser = log_in(app, "csrf")
     forms = ["/users", "/users/csrf", "/users/csrf/tokens", "/me/tokens", "/me/password", "/logout"]
     forms += ["/users/csrf/tokens/0123456789abcdef/revoke", "/me/tokens/0123456789abcdef/revoke"]
@@ -397,8 +392,8 @@ def test_no_form_works_without_its_secret_and_no_cookie_changes_anything_by_the_
 # --- pages -------------------------------------------------------------------------------------------------------
 
 
-def test_a_person_makes_and_revokes_tokens_on_their_page(app, root) -> None:
-    add(root, "self", password=PASSWORD)
+def test_a_person_makes_and_revokes_tokens_on_their_page(app, admin) -> None:
+    add(admin, "self", password=PASSWORD)
     browser = log_in(app, "self")
     page = browser.post("/me", "/me/tokens", label="<laptop>", scopes=["read", "submit"], days="30")
     token = re.search(r'id="token">(judge_[\w-]+)<', page.text)
@@ -409,13 +404,13 @@ def test_a_person_makes_and_revokes_tokens_on_their_page(app, root) -> None:
         answer = browser.post("/me", "/me/tokens", **fields)
         assert answer.status_code == (403 if fields == {"scopes": "admin"} else 400), fields
     assert 'value="admin"' not in browser.get("/me").text, "offers no scope that would wait for a role"
-    (first, *_) = root("GET", "/tokens?user=self").json["tokens"][::-1]
+    (first, *_) = admin("GET", "/tokens?user=self").json["tokens"][::-1]
     assert browser.post("/me", f"/me/tokens/{first['id']}/revoke").status_code == 303
     assert browser.post("/me", f"/me/tokens/{first['id']}/revoke").status_code == 404
 
 
-def test_an_admin_does_all_on_the_pages(app, root) -> None:
-    add(root, "boss", role="admin", password=PASSWORD)
+def test_an_admin_does_all_on_the_pages(app, admin) -> None:
+    add(admin, "boss", role="admin", password=PASSWORD)
     browser = log_in(app, "boss")
     reply = browser.post("/users", "/users", name="newbie", role="user", groups="cs101, cs102", password=PASSWORD)
     assert reply.status_code == 303
@@ -427,7 +422,7 @@ def test_an_admin_does_all_on_the_pages(app, root) -> None:
     page = "/users/newbie"
     saved = browser.post(page, page, do="save", role="judge", groups="cs103", per_minute="7", slot_share="0.5")
     assert saved.status_code == 303
-    user = root("GET", page).json
+    user = admin("GET", page).json
     assert (user["role"], user["groups"], user["quota"]["per_minute"], user["quota"]["slot_share"]) == (
         "judge", ["cs103"], 7, 0.5,
     )  # fmt: skip
@@ -437,21 +432,21 @@ def test_an_admin_does_all_on_the_pages(app, root) -> None:
     log_in(app, "newbie", "another phrase")
     token = browser.post(page, f"{page}/tokens", scopes=["read"], days="1", label="x")
     assert 'id="token">judge_' in token.text
-    (listed,) = root("GET", "/tokens?user=newbie").json["tokens"]
+    (listed,) = admin("GET", "/tokens?user=newbie").json["tokens"]
     assert browser.post(page, f"{page}/tokens/{listed['id']}/revoke").status_code == 303
     for verb, state in (("disable", True), ("enable", False)):
         assert browser.post(page, page, do=verb).status_code == 303
-        assert root("GET", page).json["disabled"] is state
+        assert admin("GET", page).json["disabled"] is state
     assert browser.post(page, page, do="delete").status_code == 303
     assert browser.get(page).status_code == 404
     for verb in ("disable", "delete", "nonsense"):
         assert browser.post("/users/boss", "/users/boss", do=verb).status_code in {400, 403}
-    actions = [row["action"] for row in root("GET", "/audit?object=newbie").json["entries"] if row["actor"] == "boss"]
+    actions = [row["action"] for row in admin("GET", "/audit?object=newbie").json["entries"] if row["actor"] == "boss"]
     assert {"user.add", "user.change", "user.password", "user.disable", "user.enable", "user.delete"} <= set(actions)
 
 
-def test_pages_of_admins_are_for_admins(app, root) -> None:
-    add(root, "notboss", role="judge", password=PASSWORD)
+def test_pages_of_admins_are_for_admins(app, admin) -> None:
+    add(admin, "notboss", role="judge", password=PASSWORD)
     browser = log_in(app, "notboss")
     assert browser.get("/rejudgings").status_code == 200
     assert "Rejudgings" in browser.get("/").text and "/users" not in browser.get("/").text
@@ -459,15 +454,15 @@ def test_pages_of_admins_are_for_admins(app, root) -> None:
         assert browser.get(path).status_code == 403
     for path in ("/users", "/users/notboss", "/users/notboss/tokens"):
         assert browser.post("/me", path, do="save", role="admin", name="x", groups="").status_code == 403
-    assert root("GET", "/users/notboss").json["role"] == "judge"
+    assert admin("GET", "/users/notboss").json["role"] == "judge"
 
 
 # --- rates -------------------------------------------------------------------------------------------------------
 
 
-def test_a_flood_is_told_when_to_come_back_the_same_at_every_gateway(gateways, app, root) -> None:
-    add(root, "flood", role="judge")
-    token = token_of(root, "flood")
+def test_a_flood_is_told_when_to_come_back_the_same_at_every_gateway(gateways, app, admin) -> None:
+    add(admin, "flood", role="judge")
+    token = token_of(admin, "flood")
     people = [Person(gateway.test_client(), token) for gateway in gateways]
     answers = [people[number % 2]("POST", "/submissions", json=SOURCE) for number in range(4)]
     assert [answer.status_code for answer in answers] == [201, 201, 201, 429]
@@ -490,25 +485,25 @@ def test_a_flood_is_told_when_to_come_back_the_same_at_every_gateway(gateways, a
     ("quota", "allowed", "words"),
     [({"waiting": 1}, 1, "no more may wait at once"), ({"stored_bytes": 1}, 0, "bytes")],
 )
-def test_a_user_at_their_quota_is_told_when_to_try_again(app, root, quota, allowed, words) -> None:
+def test_a_user_at_their_quota_is_told_when_to_try_again(app, admin, quota, allowed, words) -> None:
     """Not when it will do, which nobody knows: some of their own work has to end first, or go."""
     name = f"full-{next(iter(quota)).partition('_')[0]}"
-    add(root, name, quota=quota)
-    own = Person(app.test_client(), token_of(root, name))
+    add(admin, name, quota=quota)
+    own = Person(app.test_client(), token_of(admin, name))
     answers = [own("POST", "/submissions", json=SOURCE) for _ in range(allowed + 1)]
     assert [answer.status_code for answer in answers] == [201] * allowed + [429]
     last = answers[-1]
     assert last.headers["Retry-After"] == "10" and "RateLimit" not in last.headers
     assert last.json["code"] == "limit" and words in last.json["error"] and last.json.get("rate") is None
-    page = Browser(app.test_client(), token_of(root, name)).post(
+    page = Browser(app.test_client(), token_of(admin, name)).post(
         "/submit", "/submit", language="c", source="int main(){}", key="k" * 20
     )
     assert page.status_code == 429 and page.headers["Retry-After"] == "10" and words in page.text
 
 
-def test_judge0s_api_knows_accounts_and_what_their_tokens_are_for(app, root) -> None:
-    add(root, "older")
-    reader, submitter = token_of(root, "older", "read"), token_of(root, "older", "submit")
+def test_judge0s_api_knows_accounts_and_what_their_tokens_are_for(app, admin) -> None:
+    add(admin, "older")
+    reader, submitter = token_of(admin, "older", "read"), token_of(admin, "older", "submit")
     client, body = app.test_client(), {"source_code": "int main(){}", "language_id": 50}
 
     def status(token: str, path: str = "submissions", **fields: Any) -> Any:
@@ -519,16 +514,16 @@ def test_judge0s_api_knows_accounts_and_what_their_tokens_are_for(app, root) -> 
     assert status(reader) == status(reader, "authenticate", json={}) == 200
     assert status(reader, json=body) == 403 and status(submitter, json=body) in {201, 422}
     assert status(reader, "authorize", json={}) == 403
-    root("PUT", "/users/older", json={"disabled": True})
+    admin("PUT", "/users/older", json={"disabled": True})
     # One after the other: the first would be taken for a guesser while it waits for the second.
     wait_for(lambda: status(reader) == 401, 9, what="the end of reading at Judge0's API")
     wait_for(lambda: status(submitter, json=body) == 401, 9, what="the end of submitting at Judge0's API")
 
 
-def test_the_front_checks_a_token_before_it_takes_the_body(world, root, tmp_path) -> None:
+def test_the_front_checks_a_token_before_it_takes_the_body(world, admin, tmp_path) -> None:
     """A source of 100 KiB is more than a stranger may send; a guess is refused without asking the cluster."""
-    add(root, "bodied")
-    token = token_of(root, "bodied")
+    add(admin, "bodied")
+    token = token_of(admin, "bodied")
     settings = make_config(tmp_path / "daemon", world.etcd_config, world.tls("gateway-9", "gateway"), threads=4)
     body = {"language": "c", "source": "int main(){}//" + "x" * 100_000}
     with running_gateway(settings, tmp_path) as url, httpx.Client(base_url=url, trust_env=False) as http:

@@ -179,10 +179,10 @@ def test_a_statement_that_cannot_be_shown_is_replaced_by_one_sentence(app, prepa
     assert "Its source can be had" in words(page) and "Sample input 1" in words(page)
 
 
-def test_a_statement_that_is_being_rendered_is_shown_by_the_next_load(app, prepare, judicator):
+def test_a_statement_that_is_being_rendered_is_shown_by_the_next_load(app, person, prepare, judicator):
     prepare(problem(judicator.put, title="Deep Caves"))
     judicator.answers["problem_statements"] = PagesReply()
-    browser, person = Browser(app.test_client(), USER), Person(app.test_client(), USER)
+    browser = Browser(app.test_client(), USER)
     page = browser.get("/problems/caves?language=en")
     assert "The statement is being prepared" in words(page) and '<meta http-equiv="refresh"' in page.text
     assert "Sample input 1" in words(page) and "Its source can be had" in words(page)
@@ -204,13 +204,13 @@ def test_an_interactive_sample_is_a_dialogue(app, prepare, judicator):
     assert '<li class="read">' in page.text and '<li class="write">' in page.text
 
 
-def test_samples_are_shown_and_kept_as_the_package_says(app, prepare, judicator):
+def test_samples_are_shown_and_kept_as_the_package_says(person, prepare, judicator):
     files = {"sample/1": {"in.statement": judicator.put(b"short\n"), "out": judicator.put(b"seen answer\n"),
                           "in.download": judicator.put(b"kept input\n")}}  # fmt: skip
     prepare(problem(judicator.put, sample_files=files))
-    sample = check(Person(app.test_client(), USER)("GET", "/problems/caves"), 200, "problem")["samples"][0]
+    sample = check(person("GET", "/problems/caves"), 200, "problem")["samples"][0]
     assert (sample["input"], sample["answer"]) == ("short\n", "seen answer\n")
-    file = Person(app.test_client(), USER)("GET", f"/problems/caves/files/{sample['input_file']}")
+    file = person("GET", f"/problems/caves/files/{sample['input_file']}")
     assert file.data == b"kept input\n" and file.headers["Content-Disposition"] == "attachment; filename*=UTF-8''1.in"
 
 
@@ -288,9 +288,8 @@ def test_a_problem_in_the_api(person, caves, root):
     problem = check(person("GET", "/problems/caves"), 200, "problem")
     assert [(statement["language"], statement["kind"], statement["html"]) for statement in problem["statements"]] == [
         ("en", "md", True), ("en", "pdf", False), ("sv", "md", True)]  # fmt: skip
-    assert [sample["name"] for sample in problem["samples"]] == ["1", "2", "3"] and problem["samples"][1][
-        "answer"
-    ] == "impossible\n"
+    assert [sample["name"] for sample in problem["samples"]] == ["1", "2", "3"]
+    assert problem["samples"][1]["answer"] == "impossible\n"
     assert [attachment["name"] for attachment in problem["attachments"]] == ["rooms.txt", "tools/view.py"]
     assert problem["limit_origin"]["how"] == "inferred" and problem["limit_origin"]["slowest_cpu"] == 0.81
     assert "bfs" not in str(problem) and "quadratic" not in str(problem)
@@ -336,13 +335,12 @@ def test_files_are_served_with_their_types(person, caves, judicator):
     assert file.headers["Content-Disposition"] == "attachment; filename*=UTF-8''rooms.txt"
 
 
-def test_a_false_picture_is_served_as_a_download(app, prepare, judicator):
+def test_a_false_picture_is_served_as_a_download(person, prepare, judicator):
     script = b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script><rect width="3"/></svg>'
     broken = b'<!DOCTYPE svg [<!ENTITY a "b">]><svg xmlns="http://www.w3.org/2000/svg">&a;</svg>'
     files = {"a.png": b"<script>alert(1)</script>", "b.svg": script, "c.svg": broken}
     page = statement(judicator.put, "en", "problem.md", b"![x](a.png) ![y](b.svg)", files=files)
     prepare(problem(judicator.put, statements=[page]))
-    person = Person(app.test_client(), USER)
     answers = {name: person("GET", f"/problems/caves/files/{sha}") for name, sha in page.files.items()}
     assert answers["a.png"].mimetype == answers["c.svg"].mimetype == "application/octet-stream"
     assert answers["a.png"].headers["Content-Disposition"].startswith("attachment")
@@ -371,9 +369,8 @@ def test_a_verification_is_for_admins(person, root, caves, judicator):
     assert check(root("GET", "/problems/caves/verification"), 200, "verification")["verification"]["rows"]
 
 
-def test_a_file_that_is_known_is_not_fetched(app, caves, judicator):
+def test_a_file_that_is_known_is_not_fetched(person, caves, judicator):
     """If-None-Match and HEAD are answered by the manifest alone, whatever becomes of the content."""
-    person = Person(app.test_client(), USER)
     sha = caves.statements[0].files["cave.png"]
     path = f"/problems/caves/files/{sha}"
     first = person("GET", path)

@@ -60,7 +60,7 @@ from tests.support.gateway import (
     running_gateway,
     serving_app,
 )
-from tests.support.receivers import Receiver, receiving
+from tests.support.receivers import Receiver
 from tests.support.servers import wait_for
 
 pytestmark = pytest.mark.root
@@ -105,12 +105,6 @@ def http(server: str) -> Iterator[httpx.Client]:
         expected = {PYTHON, C, CPP, JAVA, 103, 113}
         wait_for(lambda: expected <= {row["id"] for row in client.get("/languages").json()}, what="the languages")
         yield client
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    with receiving() as receiver:
-        yield receiver
 
 
 @pytest.fixture(scope="module")
@@ -434,15 +428,14 @@ def test_scripts_can_read_every_refusal(server: str) -> None:
 
 
 @pytest.fixture
-def prepared(tmp_path: Path, etcd_endpoint: str) -> Iterator[Prepared]:
-    """Of each test its own: one is registered for a minute. It takes whatever is handed in."""
-    with Prepared(tmp_path / "judicator", etcd_endpoint).serving() as prepared:
-        prepared.answers |= {
-            "executors": ExecutorsReply(executors=[executor_state()]),
-            "usage": lambda _: UsageReply(allowance=Allowance(), waiting=0, running=0),
-            "add": lambda request: m.AddReply(task=make_task(submission=request), created=True),
-        }
-        yield prepared
+def prepared(prepared: Prepared) -> Prepared:
+    """It takes whatever is handed in."""
+    prepared.answers |= {
+        "executors": ExecutorsReply(executors=[executor_state()]),
+        "usage": lambda _: UsageReply(allowance=Allowance(), waiting=0, running=0),
+        "add": lambda request: m.AddReply(task=make_task(submission=request), created=True),
+    }
+    return prepared
 
 
 def hand_in(app: Flask, body: Any, path: str = "") -> Any:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import statistics
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from pymongo.asynchronous.collection import AsyncCollection
@@ -20,8 +20,8 @@ from tests.support.servers import wait_for
 
 
 @pytest.fixture
-def pool() -> Iterator[concurrent.futures.ThreadPoolExecutor]:
-    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(8) as pool:
         yield pool
 
 
@@ -38,7 +38,7 @@ def timed(executor: Executor, seconds: float = 10.0) -> tuple[m.ReportReply, flo
     return reply, time.monotonic()
 
 
-def test_a_new_task_answers_a_held_report_at_once(world: World, pool: concurrent.futures.ThreadPoolExecutor) -> None:
+def test_a_new_task_answers_a_held_report_at_once(world: World, pool: ThreadPoolExecutor) -> None:
     world.judicator()
     people, executor = world.client(), world.executor()
     waits = []
@@ -56,7 +56,7 @@ def test_a_new_task_answers_a_held_report_at_once(world: World, pool: concurrent
 
 @pytest.mark.parametrize("reported", [0, 1])
 def test_a_task_added_at_another_judicator_is_assigned_too(
-    world: World, pool: concurrent.futures.ThreadPoolExecutor, reported: int
+    world: World, pool: ThreadPoolExecutor, reported: int
 ) -> None:
     """Whether the executor reports to the leader or to another judicator, which passes the report on."""
     first, second = world.judicator("j1"), world.judicator("j2")
@@ -72,9 +72,7 @@ def test_a_task_added_at_another_judicator_is_assigned_too(
     assert at - started < 0.5
 
 
-def test_one_task_goes_to_the_executor_that_can_take_it_and_has_most_free_slots(
-    world: World, pool: concurrent.futures.ThreadPoolExecutor
-) -> None:
+def test_a_task_goes_to_the_able_executor_with_most_free_slots(world: World, pool: ThreadPoolExecutor) -> None:
     world.judicator()
     people = world.client()
     makers = [world.executor("a", slots=2), world.executor("b", slots=4), world.executor("c", 8, languages=("java",))]
@@ -93,9 +91,7 @@ def test_a_report_with_work_in_the_queue_is_not_held(world: World) -> None:
     assert time.monotonic() - started < 8
 
 
-def test_a_full_executor_hears_of_a_cancellation_and_of_no_work(
-    world: World, pool: concurrent.futures.ThreadPoolExecutor
-) -> None:
+def test_a_full_executor_hears_of_a_cancellation_and_of_no_work(world: World, pool: ThreadPoolExecutor) -> None:
     people, executor, task = handed_out(world)
     people.call("add", source(), m.AddReply)
     assert executor.report(hold=0.3) == m.ReportReply(epoch=1, leader=world.judicators[0].address)
@@ -113,9 +109,7 @@ def test_a_cancellation_between_two_reports_is_not_missed(world: World) -> None:
     assert time.monotonic() - started < 8
 
 
-def test_a_cancellation_at_another_judicator_reaches_the_executor(
-    world: World, pool: concurrent.futures.ThreadPoolExecutor
-) -> None:
+def test_a_cancellation_at_another_judicator_reaches_the_executor(world: World, pool: ThreadPoolExecutor) -> None:
     world.judicator("j1")
     second = world.judicator("j2")
     executor = world.executor()
@@ -127,7 +121,7 @@ def test_a_cancellation_at_another_judicator_reaches_the_executor(
     assert [ref.id for ref in waiting.result()[0].drop] == [task]
 
 
-def test_a_second_report_answers_the_first(world: World, pool: concurrent.futures.ThreadPoolExecutor) -> None:
+def test_a_second_report_answers_the_first(world: World, pool: ThreadPoolExecutor) -> None:
     world.judicator()
     executor = world.executor()
     first = pool.submit(timed, executor)
@@ -189,7 +183,7 @@ def test_an_executor_that_hangs_up_is_no_longer_held(world: World) -> None:
     parked(0)
 
 
-def test_get_waits_for_the_verdict_and_for_versions(world: World, pool: concurrent.futures.ThreadPoolExecutor) -> None:
+def test_get_waits_for_the_verdict_and_for_versions(world: World, pool: ThreadPoolExecutor) -> None:
     first_judicator, second = world.judicator("j1"), world.judicator("j2")
     wait_for(lambda: second.judicator.follower.alive, what="the change stream")
     people, executor = world.client(), world.executor()
@@ -226,7 +220,7 @@ def test_get_returns_as_it_is_when_its_time_is_over(world: World) -> None:
 
 
 def test_without_a_change_stream_callers_look_each_second(
-    world: World, pool: concurrent.futures.ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+    world: World, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = world.judicator("j1"), world.judicator("j2")
     executor = world.executor()
@@ -255,7 +249,7 @@ def test_without_a_change_stream_callers_look_each_second(
 
 
 def test_a_killed_change_stream_is_opened_again_and_misses_nothing(
-    world: World, pool: concurrent.futures.ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+    world: World, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = world.judicator("j1"), world.judicator("j2")
     follower, executor, people = first.judicator.follower, world.executor(), only(world, second)

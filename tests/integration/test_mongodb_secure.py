@@ -17,11 +17,11 @@ from judge.rpc import pki
 from tests.support.mongodb import Cluster, Daemon, mongodb_cluster, secure_cluster
 from tests.support.servers import frozen, wait_for
 
+Secure = tuple[Cluster, list[Daemon], MongodbClient]
+
 
 @pytest.fixture(scope="module")
-def secure(
-    tmp_path_factory: pytest.TempPathFactory, etcd_endpoint: str
-) -> Iterator[tuple[Cluster, list[Daemon], MongodbClient]]:
+def secure(tmp_path_factory: pytest.TempPathFactory, etcd_endpoint: str) -> Iterator[Secure]:
     home = tmp_path_factory.mktemp("secure")
     with secure_cluster(home, etcd_endpoint, "c2VjcmV0IG9mIHRoZSBtZW1iZXJz", "of the judicators") as cluster:
         yield cluster, cluster.daemons, MongodbClient(
@@ -30,7 +30,7 @@ def secure(
         )  # fmt: skip
 
 
-def test_connection_of_the_judicator(secure: tuple[Cluster, list[Daemon], MongodbClient]) -> None:
+def test_connection_of_the_judicator(secure: Secure) -> None:
     _, _daemons, config = secure
     with store.connect(config, asynchronous=False) as client:
         # Majority and journal are asked for by default, on everything this client hands out.
@@ -67,7 +67,7 @@ def test_connection_of_the_judicator(secure: tuple[Cluster, list[Daemon], Mongod
         assert "refuses this user" in str(store.translate(caught.value))
 
 
-async def test_asynchronous_connection(secure: tuple[Cluster, list[Daemon], MongodbClient]) -> None:
+async def test_asynchronous_connection(secure: Secure) -> None:
     _, _, config = secure
     async with store.connect(config, asynchronous=True) as client:
         await client.judge.y.insert_one({"_id": 1})
@@ -75,7 +75,7 @@ async def test_asynchronous_connection(secure: tuple[Cluster, list[Daemon], Mong
         assert document == {"_id": 1}
 
 
-def test_nobody_gets_in_without_certificate_or_password(secure: tuple[Cluster, list[Daemon], MongodbClient]) -> None:
+def test_nobody_gets_in_without_certificate_or_password(secure: Secure) -> None:
     _, _daemons, config = secure
     short = config.model_copy(update={"timeout": 1.0})
     with store.connect(short.model_copy(update={"tls": None}), asynchronous=False) as client:
@@ -113,7 +113,7 @@ ASKED: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize("role", ["executor", "gateway", "judicator", "etcd", "proxy", "mongodb", "https", "boot"])
-def test_a_certificate_alone_opens_nothing(secure: tuple[Cluster, list[Daemon], MongodbClient], role: str) -> None:
+def test_a_certificate_alone_opens_nothing(secure: Secure, role: str) -> None:
     """Whoever has no password gets as far as the greeting, from this machine too, which MongoDB would trust."""
     _, daemons, config = secure
     assert config.tls is not None
@@ -136,9 +136,7 @@ def test_a_certificate_alone_opens_nothing(secure: tuple[Cluster, list[Daemon], 
             client.judge.x.find_one()
 
 
-def test_the_judicators_user_may_use_its_database_and_nothing_else(
-    secure: tuple[Cluster, list[Daemon], MongodbClient],
-) -> None:
+def test_the_judicators_user_may_use_its_database_and_nothing_else(secure: Secure) -> None:
     _, _, config = secure
     with store.connect(config, asynchronous=False) as client:
         client.judge.mine.insert_one({"a": 1})
@@ -164,7 +162,7 @@ def test_the_judicators_user_may_use_its_database_and_nothing_else(
             assert refused.value.code == 13, command
 
 
-def test_errors_while_the_set_cannot_confirm(secure: tuple[Cluster, list[Daemon], MongodbClient]) -> None:
+def test_errors_while_the_set_cannot_confirm(secure: Secure) -> None:
     """Two of three mongods stopped: a write is sent but not confirmed; afterwards there is no primary at all."""
     _cluster, daemons, config = secure
     quick = config.model_copy(update={"timeout": 1.0})
