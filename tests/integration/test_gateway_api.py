@@ -278,7 +278,7 @@ def test_an_empty_body_is_an_empty_submission(ada):
 
 
 @pytest.mark.parametrize(
-    ("/submissions?query", "field", "text"),
+    ("path", "field", "text"),
     [
         ("/submissions?verdict=XX", "verdict", "should be 'AC'"),
         ("/submissions?limit=0", "limit", "greater than or equal to 1"),

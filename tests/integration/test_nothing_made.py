@@ -133,7 +133,7 @@ def test_files_that_nobody_can_start(tmp_path, content, mode, words):
     assert fault == (f"made no program: /box/run {words}" if words else "")
 
 
-@given(kind=st.sampled_from([1, 2, 3]), rest=st.binary(max_size=200), order=st.sampled_from([1, 2]))
+@given(kind=st.sampled_from([1, 2, 3]), tail=st.binary(max_size=200), order=st.sampled_from([1, 2]))
 def test_no_file_is_an_error_of_the_judge(kind, tail, order):
     program = Program({}, ["cc"], ["/box/run"], {}, Limits(), products=("run",))
     content = b"\x7fELF\x02" + bytes([order]) + bytes(10) + kind.to_bytes(2, "little" if order == 1 else "big") + tail
