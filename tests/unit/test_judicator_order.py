@@ -1,11 +1,11 @@
-"""Reasons of waits, and shares of slots; test_judicator_queue.py has the order of the queue."""
+"""The order of the queue: properties of the pure functions; test_judicator_queue.py has the whole."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.judicator.queue.order import ExecutorCapacity, most_slots, waiting_reason
+from judge.judicator.queue.order import ExecutorCapacity, most_slots, round_of, waiting_reason
 
 NAMES = ["e1", "e2", "e3", "e4"]
 LANGUAGES = st.frozensets(st.sampled_from(["c", "java"]))
@@ -48,6 +48,16 @@ def test_the_reason_of_a_wait_is_true(
     else:
         assert "turn" in reason
         assert any(executor.accepts and not executor.drained for executor in able)
+
+
+@given(*[st.one_of(st.none(), st.integers(0, 100))] * 3)
+def test_a_round_never_goes_back(head: int | None, local: int | None, anywhere: int | None) -> None:
+    now = round_of(head, local, anywhere)
+    assert now >= max(1, local or 1)
+    assert now in {1, head, local, anywhere}
+    assert now <= max(1, local or 1, anywhere or 1), "nobody begins in a round that none has come to"
+    if head is not None:
+        assert now <= max(1, head, local or 1), "nor behind those who wait for the same language"
 
 
 @given(st.floats(0.001, 1.0), st.integers(0, 500))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 
 from bson import ObjectId
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from judge.judicator.leader.sweep import ExecutorMark, Notes, SilenceLimits, SweepDecision, decide, observed
@@ -68,6 +68,7 @@ def test_observed_time_never_goes_back_and_a_blind_spell_counts_little(before: f
 
 
 @given(st.lists(st.tuples(st.floats(0.1, 3.0), st.booleans()), max_size=60))
+@example([(2.0, True), (3.0, False), (3.0, False), (2.0, False)])  # ends at the limit
 def test_only_silence_of_the_full_length_expires_and_always_does(steps: list[tuple[float, bool]]) -> None:
     """Against a model: time since the last heartbeat that the leader saw."""
     notes: Notes = {}
