@@ -94,14 +94,14 @@ def pytest_collection() -> Iterator[object]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Apply `--slice`, then put the modules of long tests first (`scripts/run-tests` keeps this order)."""
     if commit := config.getoption("--slice"):
-        items[:], rest = tiers.select(items, commit)
-        config.hook.pytest_deselected(items=rest)
+        items[:], deselected = tiers.select(items, commit)
+        config.hook.pytest_deselected(items=deselected)
     items.sort(key=lambda item: _LONG.index(item.path.name) if item.path.name in _LONG else len(_LONG))
 
 
 def _cpu_seconds() -> float:
     """CPU time of this process and of its children that have ended and been waited for."""
-    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    usages = [resource.getrusage(scope) for scope in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 

@@ -160,30 +160,30 @@ int main(int argc, char **argv) {
 
 def _talk(sender: Sandbox, receiver: Sandbox, bits: int, *words: str) -> tuple[float, bytes]:
     """The seconds that it took, and what was heard."""
-    heard: list[bytes] = []
+    bits_got: list[bytes] = []
     start = str(time.clock_gettime_ns(time.CLOCK_MONOTONIC) + 500_000_000)
 
     def listen() -> None:
         with receiver.run(Command(["/box/talk", "r", str(bits), *words, start], LIMITS)) as outcome:
-            heard.append(outcome.read_stdout())
+            bits_got.append(outcome.read_stdout())
 
     thread = threading.Thread(target=listen)
     thread.start()
     began = time.monotonic()
     sender.run(Command(["/box/talk", "s", str(bits), *words, start], LIMITS)).close()
     thread.join()
-    return time.monotonic() - began, heard[0]
+    return time.monotonic() - began, bits_got[0]
 
 
-def _figures(seconds: float, heard: bytes, bits: int) -> str:
+def _figures(seconds: float, got: bytes, bits: int) -> str:
     """Bits per second, less what errors take (a binary symmetric channel)."""
-    sent = b"".join(b"%d" % ((k * 2654435761 & 0xFFFFFFFF) >> 13 & 1) for k in range(bits))
-    if not heard:
+    expected = b"".join(b"%d" % ((k * 2654435761 & 0xFFFFFFFF) >> 13 & 1) for k in range(bits))
+    if not got:
         return "nothing came through"
-    right = sum(one == other for one, other in zip(heard, sent, strict=False))
-    wrong = min(max(1 - right / len(heard), 1e-9), 1 - 1e-9)
+    right = sum(digit == sent_digit for digit, sent_digit in zip(got, expected, strict=False))
+    wrong = min(max(1 - right / len(got), 1e-9), 1 - 1e-9)
     capacity = 1 + wrong * math.log2(wrong) + (1 - wrong) * math.log2(1 - wrong)
-    return f"{capacity * len(heard) / seconds:,.0f} bits/s, {right} of {len(heard)} right"
+    return f"{capacity * len(got) / seconds:,.0f} bits/s, {right} of {len(got)} right"
 
 
 def measure(ledger: Ledger) -> None:
@@ -194,20 +194,22 @@ def measure(ledger: Ledger) -> None:
         ("the caches, by a page of /usr, two cores", CACHE, cores[-1], BITS, CACHE_SLOT),
         ("the time that the other has the core, one core", CORE, cores[0], BITS // 4, CORE_SLOT),
     )
-    for what, source, core, bits, slot in ways:
+    for label, source, core, bits, slot in ways:
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory) / "talk"
             command = ["gcc", "-O1", "-w", "-pthread", "-x", "c", "-", "-o", str(path)]
             subprocess.run(command, input=source.encode(), check=True)
             program = path.read_bytes()
         try:
-            with SandboxPool("bench-s", core=cores[0]) as one, one.take() as sender:
+            with SandboxPool("bench-s", core=cores[0]) as pool, pool.take() as sender:
                 os.sched_setaffinity(0, cores)
                 with SandboxPool("bench-r", core=core) as two, two.take() as receiver:
                     os.sched_setaffinity(0, cores)
                     for box in (sender, receiver):
                         box.put("talk", program, 0o755)
-                    seconds, heard = _talk(sender, receiver, bits, str(slot))
+                    seconds, bits_got = _talk(sender, receiver, bits, str(slot))
         finally:
             os.sched_setaffinity(0, cores)
-        ledger.note(f"two containers at once, by {what}", _figures(bits * slot / 1e9 if slot else seconds, heard, bits))
+        ledger.note(
+            f"two containers at once, by {label}", _figures(bits * slot / 1e9 if slot else seconds, bits_got, bits)
+        )

@@ -106,7 +106,7 @@ def judge_all(api: Api, submission: m.Submission, count: int) -> float:
     """Seconds that `count` submissions take out of a queue: as its verdicts follow each other, first to last."""
 
     def first() -> str:
-        return next((one.name for one in api.call(ExecutorsReply, "GET", "/executors").executors), "")
+        return next((executor.name for executor in api.call(ExecutorsReply, "GET", "/executors").executors), "")
 
     executor = wait_for(first, what="the executor's first report")
     api.request("POST", f"/executors/{executor}/drain", json={"reason": "the queue is being filled"})
@@ -148,9 +148,9 @@ def latency(ledger: Ledger, work: Path, rounds: int) -> None:
                 alone.append(alone_now)
                 verdicts.append(took)
                 starts.append(to_start(task) * 1000)
-    whole, base = statistics.median(verdicts) * 1000, statistics.median(alone) * 1000
-    value = f"{whole:.0f} ms = {whole / base:.2f} x bare, +{whole - base:.0f} ms"
-    ledger.line("submit to verdict of a C hello world, idle, median", value, "<= bare + 60 ms", ok=whole - base <= 60)
+    full, base = statistics.median(verdicts) * 1000, statistics.median(alone) * 1000
+    value = f"{full:.0f} ms = {full / base:.2f} x bare, +{full - base:.0f} ms"
+    ledger.line("submit to verdict of a C hello world, idle, median", value, "<= bare + 60 ms", ok=full - base <= 60)
     p95 = percentile(starts, 95)
     ledger.line("submit to start, idle, p95", f"{p95:.0f} ms", "<= 100 ms", ok=p95 <= 100)
 
@@ -173,8 +173,8 @@ def one_slot(ledger: Ledger, work: Path, count: int) -> float:
         loops, took = alternating(api, work, count, [core])
         share = loops / took * 100
         value = f"{share:.0f} % ({count / took:.1f}/s vs {count / loops:.1f}/s)"
-        what = f"{count} C submissions, {TESTS} tests each, one pinned slot vs loop"
-        ledger.line(what, value, ">= 85 %", ok=share >= 85)
+        label = f"{count} C submissions, {TESTS} tests each, one pinned slot vs loop"
+        ledger.line(label, value, ">= 85 %", ok=share >= 85)
         return package(api, work)
 
 
@@ -189,8 +189,8 @@ def two_slots(ledger: Ledger, work: Path, count: int, alone: float) -> None:
         value = f"{loops / took * 100:.0f} % ({count / took:.1f}/s vs {count / loops:.1f}/s)"
         ledger.note("two slots vs two loops (the cluster shares their cores)", value)
         steady(ledger, api)
-        both = package(api, work)
-        value = f"{alone:.2f} s and {both:.2f} s = {alone / both:.2f} x"
+        doubled = package(api, work)
+        value = f"{alone:.2f} s and {doubled:.2f} s = {alone / doubled:.2f} x"
         ledger.note(f"a package with {PACKAGE_TESTS} tests on one slot and on two", value)
 
 
@@ -249,10 +249,10 @@ def rejudge(ledger: Ledger, work: Path, count: int) -> None:
         body = RejudgeStart(filter=RejudgeFilter(user=["old"]), reason="a benchmark")
         call = body.model_dump(mode="json", include={"filter", "reason"}, exclude_none=True)
         key = {"Idempotency-Key": uuid.uuid4().hex}
-        one = Rejudging.received(api.request("POST", "/rejudgings", json=call, headers=key).content)
+        rejudging = Rejudging.received(api.request("POST", "/rejudgings", json=call, headers=key).content)
 
         def look() -> Rejudging:
-            return api.call(Rejudging, "GET", f"/rejudgings/{one.id}")
+            return api.call(Rejudging, "GET", f"/rejudgings/{rejudging.id}")
 
         wait_for(lambda: look().state == "running", timeout=120, what="queued runs")
         begin = time.monotonic()
@@ -264,7 +264,7 @@ def rejudge(ledger: Ledger, work: Path, count: int) -> None:
         ledger.note(f"runs of it judged meanwhile, in {seconds:.1f} s", f"{during.done} of {during.total}")
 
         def cancel() -> None:
-            api.call(Rejudging, "POST", f"/rejudgings/{one.id}/cancel", key=uuid.uuid4().hex)
+            api.call(Rejudging, "POST", f"/rejudgings/{rejudging.id}/cancel", key=uuid.uuid4().hex)
             wait_for(lambda: look().settled, timeout=120, what="the end of the rejudging")
 
         ledger.note("to cancel it until nothing of it is left", f"{timed(cancel):.1f} s")

@@ -44,7 +44,7 @@ def measure(ledger: Ledger, work: Path) -> None:
             imported(world.client(), PROBLEM)
             settings = make_config(work / "gateway", world.etcd_config, world.tls("gateway-1", "gateway"))
             rows = [
-                {"user": one, "role": "user", "sha256": token_digest(f"token-of-the-bench-{one}")} for one in people
+                {"user": user, "role": "user", "sha256": token_digest(f"token-of-the-bench-{user}")} for user in people
             ]
             settings.tokens.write_text(yaml.safe_dump({"tokens": rows}))
             with running_gateway(settings, work / "gateway") as url:
@@ -59,46 +59,46 @@ def measure(ledger: Ledger, work: Path) -> None:
 def _hand_in(port: int, seconds: float, *streams: Stream) -> list[Seen]:
     """What a process of its own saw."""
     plan = Plan(port, seconds, list(streams))
-    said = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-m", "tests.bench.handing_in"],
         input=json.dumps(asdict(plan)), stdout=subprocess.PIPE, text=True, check=True, timeout=seconds + 60,
     )  # fmt: skip
-    return [Seen(**one) for one in json.loads(said.stdout)]
+    return [Seen(**counts) for counts in json.loads(completed.stdout)]
 
 
 def _steady(ledger: Ledger, port: int, users: list[str], work: Path) -> None:
     # A fresh gateway has no connections to the judicator yet, and knows nobody.
     _hand_in(port, 2 * USERS / RATE, Stream(users, rate=RATE / 2))
     before = _spent(work)
-    [seen] = _hand_in(port, SECONDS, Stream(users, rate=RATE))
-    spent = {name: (used - before[name]) / len(seen.times) * 1000 for name, used in _spent(work).items()}
-    count = seen.statuses.get("201", 0)
-    ok = count == len(seen.times) and percentile(seen.times, 99) <= _SLOW
-    value = f"{count / seen.took:.0f}/s, {_times(seen)}"
+    [counts] = _hand_in(port, SECONDS, Stream(users, rate=RATE))
+    spent = {name: (used - before[name]) / len(counts.times) * 1000 for name, used in _spent(work).items()}
+    count = counts.statuses.get("201", 0)
+    ok = count == len(counts.times) and percentile(counts.times, 99) <= _SLOW
+    value = f"{count / counts.took:.0f}/s, {_times(counts)}"
     ledger.line(f"{RATE} submissions/s of {USERS} users, one by one", value, f"p99 <= {_SLOW * 1000:.0f} ms", ok=ok)
     ledger.note("  CPU of each", ", ".join(f"{name} {used:.1f}" for name, used in spent.items()) + " ms")
-    [seen] = _hand_in(port, SECONDS / 2, Stream(users, rate=RATE / _BATCH, each=_BATCH))
-    rate = seen.statuses.get("200", 0) * _BATCH / seen.took
-    ledger.note(f"the same rate in batches of {_BATCH}", f"{rate:.0f}/s, a batch {_times(seen)}")
+    [counts] = _hand_in(port, SECONDS / 2, Stream(users, rate=RATE / _BATCH, each=_BATCH))
+    rate = counts.statuses.get("200", 0) * _BATCH / counts.took
+    ledger.note(f"the same rate in batches of {_BATCH}", f"{rate:.0f}/s, a batch {_times(counts)}")
 
 
 def _flooded(ledger: Ledger, port: int) -> None:
-    other, flood = Stream(["other"], rate=OTHER_RATE), Stream(["flood"], flood=FLOOD)
-    [alone] = _hand_in(port, FLOOD_SECONDS, other)
-    [seen, flooding] = _hand_in(port, FLOOD_SECONDS, other, flood)
+    quiet, flood = Stream(["other"], rate=OTHER_RATE), Stream(["flood"], flood=FLOOD)
+    [alone] = _hand_in(port, FLOOD_SECONDS, quiet)
+    [counts, flooding] = _hand_in(port, FLOOD_SECONDS, quiet, flood)
     ledger.note(f"{OTHER_RATE} submissions/s of one user alone", _times(alone))
     ledger.note(
         f"a flood by another over {FLOOD} connections",
         f"{len(flooding.times) / flooding.took:.0f}/s, {_times(flooding)}",
     )
-    ok = set(seen.statuses) == {"201"} and percentile(seen.times, 99) <= _SLOW
-    ledger.line("  the same user beside it", _times(seen), f"p99 <= {_SLOW * 1000:.0f} ms", ok=ok)
+    ok = set(counts.statuses) == {"201"} and percentile(counts.times, 99) <= _SLOW
+    ledger.line("  the same user beside it", _times(counts), f"p99 <= {_SLOW * 1000:.0f} ms", ok=ok)
 
 
-def _times(seen: Seen) -> str:
+def _times(counts: Seen) -> str:
     """How long calls took, and what was answered beside success."""
-    bad = "".join(f", {count} x {status}" for status, count in sorted(seen.statuses.items()) if status[:2] != "20")
-    return ", ".join(f"p{one} {percentile(seen.times, one) * 1000:.0f} ms" for one in (50, 99)) + bad
+    bad = "".join(f", {count} x {status}" for status, count in sorted(counts.statuses.items()) if status[:2] != "20")
+    return ", ".join(f"p{percent} {percentile(counts.times, percent) * 1000:.0f} ms" for percent in (50, 99)) + bad
 
 
 def _spent(work: Path) -> dict[str, float]:
@@ -111,10 +111,10 @@ def _spent(work: Path) -> dict[str, float]:
             parents[pid], used[pid] = int(fields[1]), (int(fields[11]) + int(fields[12])) / _TICK
             commands[pid] = (entry / "cmdline").read_text(errors="replace")
 
-    def named(text: str) -> int:
+    def field_value(text: str) -> int:
         return next(pid for pid, command in commands.items() if text in command and pid in parents)
 
-    daemon, mongod = named(f"{work}/gateway/gateway.yml"), named(f"{work}/gateway-mongod")
+    daemon, mongod = field_value(f"{work}/gateway/gateway.yml"), field_value(f"{work}/gateway-mongod")
     children = [pid for pid, parent in parents.items() if parent == daemon]
     nginx = sum(used[pid] for pid in children if "nginx" in commands[pid])
     masters = [pid for pid in children if "nginx" not in commands[pid]]

@@ -57,27 +57,27 @@ def measure(ledger: Ledger, work: Path) -> None:
         command = _command(cluster, root)
         first, second = (timed(lambda: subprocess.run(command, capture_output=True, check=True)) for _ in range(2))
     ledger.note(f"cp and fsync of {_TESTS} files of 1 MB", f"{copied:.2f} s, {megabytes / copied:.0f} MB/s")
-    told = f"{first:.2f} s, {megabytes / first:.0f} MB/s, {first / copied:.1f} x cp"
-    ledger.line(f"import of {_TESTS} tests of 1 MB", told, "<= 5 s", ok=first <= 5)
+    figures_text = f"{first:.2f} s, {megabytes / first:.0f} MB/s, {first / copied:.1f} x cp"
+    ledger.line(f"import of {_TESTS} tests of 1 MB", figures_text, "<= 5 s", ok=first <= 5)
     ledger.line("the same content again", f"{second:.2f} s", "<= 2 s", ok=second <= 2)
 
 
 def measure_large(ledger: Ledger, work: Path, tests: int = _LARGE_TESTS) -> None:
     """Import 2 GiB as people do, on a terminal, and print the most memory that each of the processes has taken."""
     root = make(work / "large", tests, _LARGE_BYTES, 1)
-    most = Counter[str]()
+    peak = Counter[str]()
     with running(work / "import-large", "--slots", "1") as cluster:
-        for what in ("", ", the same again"):
+        for suffix in ("", ", the same again"):
             began = time.monotonic()
-            said = _import_on_terminal(cluster, root, most)
+            transcript = _import_on_terminal(cluster, root, peak)
             took = time.monotonic() - began
-            ledger.note(f"import of {tests} tests of 1 MiB{what}", f"{took:.1f} s, {tests / took:.0f} MiB/s")
-            if not what:
-                shown = all(re.search(one, said) for one in _SHOWN)
-                ledger.line("bytes, speed and time left", "shown" if shown else "not shown", "shown", ok=shown)
+            ledger.note(f"import of {tests} tests of 1 MiB{suffix}", f"{took:.1f} s, {tests / took:.0f} MiB/s")
+            if not suffix:
+                complete = all(re.search(pattern, transcript) for pattern in _SHOWN)
+                ledger.line("bytes, speed and time left", "shown" if complete else "not shown", "shown", ok=complete)
     for name in _MEASURED:
         ledger.line(
-            f"most memory of {name}", f"{most[name]} MiB", f"<= {_LARGE_MEMORY} MiB", ok=0 < most[name] <= _LARGE_MEMORY
+            f"most memory of {name}", f"{peak[name]} MiB", f"<= {_LARGE_MEMORY} MiB", ok=0 < peak[name] <= _LARGE_MEMORY
         )
 
 
@@ -85,35 +85,35 @@ def _command(cluster: Cluster, root: Path) -> list[str]:
     return [str(BIN / "judgectl"), "--context", str(cluster.directory / "client.yml"), "problem", "import", str(root)]
 
 
-def _import_on_terminal(cluster: Cluster, root: Path, most: Counter[str]) -> str:
+def _import_on_terminal(cluster: Cluster, root: Path, peak: Counter[str]) -> str:
     """What judgectl prints on a terminal while it imports; `most` gets the peaks of all processes meanwhile."""
-    mine, its = pty.openpty()
-    with subprocess.Popen(_command(cluster, root), stdin=its, stdout=its, stderr=its) as process:
-        os.close(its)
-        said: list[bytes] = []
-        reader = threading.Thread(target=_read, args=(mine, said))
+    master, slave = pty.openpty()
+    with subprocess.Popen(_command(cluster, root), stdin=slave, stdout=slave, stderr=slave) as process:
+        os.close(slave)
+        chunks: list[bytes] = []
+        reader = threading.Thread(target=_read, args=(master, chunks))
         reader.start()
         while process.poll() is None:
-            _look(cluster, process.pid, most)
+            _look(cluster, process.pid, peak)
             time.sleep(0.2)
         reader.join()
-    os.close(mine)
-    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", b"".join(said).decode(errors="replace"))
+    os.close(master)
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", b"".join(chunks).decode(errors="replace"))
     assert process.returncode == 0, text[-2000:]
     return text
 
 
-def _read(terminal: int, said: list[bytes]) -> None:
+def _read(terminal: int, chunks: list[bytes]) -> None:
     with contextlib.suppress(OSError):  # a terminal that its last program has left
         while data := os.read(terminal, 65536):
-            said.append(data)
+            chunks.append(data)
 
 
-def _look(cluster: Cluster, judgectl: int, most: Counter[str]) -> None:
+def _look(cluster: Cluster, judgectl: int, peak: Counter[str]) -> None:
     """Note the largest memory (MiB) that each kind of process has had so far, as the kernel counts it."""
     for pid, command in {**processes_of(str(cluster.directory)), judgectl: "judgectl"}.items():
-        name = next((one for one in _MEASURED if one in command), "")
+        name = next((marker for marker in _MEASURED if marker in command), "")
         with contextlib.suppress(OSError, IndexError):  # one that has ended
             status = Path(f"/proc/{pid}/status").read_text()
             if name:
-                most[name] = max(most[name], int(status.split("VmHWM:")[1].split()[0]) // 1024)
+                peak[name] = max(peak[name], int(status.split("VmHWM:")[1].split()[0]) // 1024)

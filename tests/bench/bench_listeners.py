@@ -63,8 +63,8 @@ def measure(ledger: Ledger, work: Path) -> None:
                 work / "gw", world.etcd_config, world.tls("gateway-1", "gateway"), processes=1, threads=4, proxied=True
             )
             rows = [
-                {"user": f"u{one}", "role": "admin", "sha256": token_digest(f"token-of-the-bench-{one}")}
-                for one in range(LISTENERS // EACH)
+                {"user": f"u{index}", "role": "admin", "sha256": token_digest(f"token-of-the-bench-{index}")}
+                for index in range(LISTENERS // EACH)
             ]
             settings.tokens.write_text(yaml.safe_dump({"tokens": rows}))
             before = os.sched_getaffinity(0)
@@ -86,14 +86,14 @@ def _listen(ledger: Ledger, world: World, port: int) -> None:
         await asyncio.gather(*(crowd.come(number, gate) for number in range(LISTENERS)))
         came = time.monotonic() - began
         memory = _memory(port) - empty
-        sent: dict[str, float] = {}
+        sent_at: dict[str, float] = {}
         for _ in range(CHANGES):
             reply = await asyncio.to_thread(people.call, "add", source("int x;"), m.AddReply)
-            sent[reply.task.id] = time.monotonic()
+            sent_at[reply.task.id] = time.monotonic()
             await asyncio.sleep(0.1)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(crowd.all.wait(), 60)
-        late = [at - sent[task] for task, times in crowd.heard.items() if task in sent for at in times]
+        late = [at - sent_at[task] for task, times in crowd.heard.items() if task in sent_at for at in times]
         for task in crowd.tasks:
             task.cancel()
         return came, memory, late
@@ -109,12 +109,12 @@ def _listen(ledger: Ledger, world: World, port: int) -> None:
 
 def _memory(port: int) -> int:
     """Bytes of the gateway's processes."""
-    found = 0
+    total = 0
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             command = (entry / "cmdline").read_bytes()
             if b"gateway" in command and b"gateway.yml" in command:
-                found += int((entry / "statm").read_text().split()[1]) * 4096
+                total += int((entry / "statm").read_text().split()[1]) * 4096
         except OSError:
             continue
-    return found
+    return total

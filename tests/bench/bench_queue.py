@@ -21,28 +21,28 @@ _GROWS = 2.0
 
 def measure(ledger: Ledger, work: Path, sizes: Sequence[int], rounds: int) -> None:
     """Print a table, operation by number of waiting tasks; each median must not grow with the queue."""
-    found: dict[str, list[list[float]]] = {}
+    results: dict[str, list[list[float]]] = {}
     with etcd_server(work / "queue-etcd") as etcd, mongod_server(work / "queue-mongod") as mongod:
         for size in sizes:
             world = World(work / f"queue-{size}", etcd, mongod)
             try:
-                for name, times in _one(world, size, rounds).items():
-                    found.setdefault(name, []).append(times)
+                for name, times in _measure_size(world, size, rounds).items():
+                    results.setdefault(name, []).append(times)
             finally:
                 world.close()
     print(f"{'ms, median / 99 %':<40}" + "".join(f"{size:>20,}" for size in sizes) + " waiting")
-    for name, columns in found.items():
-        cells = [f"{statistics.median(one) * 1000:.1f} / {percentile(one, 99) * 1000:.1f}" for one in columns]
+    for name, columns in results.items():
+        cells = [f"{statistics.median(times) * 1000:.1f} / {percentile(times, 99) * 1000:.1f}" for times in columns]
         print(f"{name:<40}" + "".join(f"{cell:>20}" for cell in cells), flush=True)
-    for name, columns in found.items():
-        medians = [statistics.median(one) for one in columns]
+    for name, columns in results.items():
+        medians = [statistics.median(times) for times in columns]
         ratio = max(medians) / medians[0]
         ledger.line(
             f"queue: {name}, the longest over the shortest", f"{ratio:.2f}", f"<= {_GROWS:g}", ok=ratio <= _GROWS
         )
 
 
-def _one(world: World, size: int, rounds: int) -> dict[str, list[float]]:
+def _measure_size(world: World, size: int, rounds: int) -> dict[str, list[float]]:
     """Seconds of each operation, so many times, with so many tasks waiting."""
     allowances = Allowances(user=Allowance(waiting=None, slot_share=0.5, stored_bytes=None))
     judicator = world.judicator(
@@ -57,12 +57,12 @@ def _one(world: World, size: int, rounds: int) -> dict[str, list[float]]:
         write(world.db, waiting(part // _USERS, user=f"user{number}", size=1000))
     people, executor = world.client(timeout=60.0), world.executor("e1", slots=4)
     executor.rpc = world.client("e1", "executor", timeout=60.0)
-    other = world.executor("e2", slots=4)
-    other.report(vacant=0)
+    second = world.executor("e2", slots=4)
+    second.report(vacant=0)
     executor.report(vacant=0)
     wait_for(lambda: judicator.judicator.lead.leading, what="a leader")
     # The four slots that half of eight are go to each user who comes to the front; then it is the hundred users' turn.
-    while not any(one.submission.user.startswith("user") for one in executor.work.values()):
+    while not any(assignment.submission.user.startswith("user") for assignment in executor.work.values()):
         assert executor.report(vacant=1).add
     added: list[str] = []
 
@@ -70,8 +70,8 @@ def _one(world: World, size: int, rounds: int) -> dict[str, list[float]]:
         added.append(people.call("add", source(user="newcomer", text="x" * 1000), m.AddReply).task.id)
 
     def hand_out() -> None:
-        done = next(one for one in executor.work.values() if one.submission.user.startswith("user"))
-        assert executor.report(accepted(done), vacant=1).add
+        assignment = next(task for task in executor.work.values() if task.submission.user.startswith("user"))
+        assert executor.report(accepted(assignment), vacant=1).add
 
     calls: dict[str, Callable[[], object]] = {
         "add": add,
@@ -81,8 +81,8 @@ def _one(world: World, size: int, rounds: int) -> dict[str, list[float]]:
         "search, open ones": lambda: people.call("search", m.SearchRequest(done=False), m.SearchReply),
         "get, waiting for 1 ms": lambda: people.call("get", m.GetRequest(id=added[-1], wait=0.001), m.Task),
     }
-    found = {}
+    results = {}
     for name, call in calls.items():
         call()  # data that is read for the first time comes from the disk
-        found[name] = [timed(call) for _ in range(rounds)]
-    return found
+        results[name] = [timed(call) for _ in range(rounds)]
+    return results

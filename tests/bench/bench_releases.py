@@ -81,8 +81,8 @@ def _people(cluster: Cluster) -> Iterator[list[Person]]:
             name = f"user{number}"
             httpx.post(f"{base}/users", json={"name": name}, headers=admin, trust_env=False).raise_for_status()
             body = {"label": "bench", "scopes": ["read", "submit"], "days": 1, "user": name}
-            made = httpx.post(f"{base}/tokens", json=body, headers=admin, trust_env=False).raise_for_status().json()
-            headers = {"Authorization": f"Bearer {made['token']}"}
+            token = httpx.post(f"{base}/tokens", json=body, headers=admin, trust_env=False).raise_for_status().json()
+            headers = {"Authorization": f"Bearer {token['token']}"}
             client = httpx.Client(base_url=base, headers=headers, timeout=60, trust_env=False)
             people.append(Person(stack.enter_context(client)))
         yield people
@@ -228,10 +228,10 @@ def _round(figures: Figures, judge: Path, work: Path) -> None:
         figures.add("C hello world: ms over bare", _over_bare(people, work))
 
 
-def _add_cpu(figures: Figures, what: str, cpu: dict[str, float]) -> None:
+def _add_cpu(figures: Figures, label: str, cpu: dict[str, float]) -> None:
     for part, used in cpu.items():
-        figures.add(f"{what}: CPU ms of {part}", used)
-    figures.add(f"{what}: CPU ms without the slot", sum(used for part, used in cpu.items() if part != "slot"))
+        figures.add(f"{label}: CPU ms of {part}", used)
+    figures.add(f"{label}: CPU ms without the slot", sum(used for part, used in cpu.items() if part != "slot"))
 
 
 def _over_bare(people: Sequence[Person], work: Path) -> float:
@@ -246,11 +246,11 @@ def _over_bare(people: Sequence[Person], work: Path) -> float:
         "language": "c", "source": HELLO, "filename": "main.c",
         "tests": [{"name": "1", "input": "", "answer": "hello\n"}],
     }  # fmt: skip
-    alone, whole = [], []
+    alone, in_cluster = [], []
     for _ in range(20):
         alone.append(timed(plain))
-        whole.append(timed(lambda: _one_by_one(people, submission, 1)))
-    return (statistics.median(whole) - statistics.median(alone)) * 1000
+        in_cluster.append(timed(lambda: _one_by_one(people, submission, 1)))
+    return (statistics.median(in_cluster) - statistics.median(alone)) * 1000
 
 
 # The goals of this release.
@@ -269,20 +269,20 @@ _GOALS: dict[str, tuple[str, Callable[[float], bool]]] = {
 
 def measure(ledger: Ledger, work: Path, release: Path | None, rounds: int) -> None:
     """Both releases in turns, `rounds` times; the older one is left out if there is no checkout of it."""
-    both = {"this release": Path(sys.executable).parent / "judge"}
+    releases = {"this release": Path(sys.executable).parent / "judge"}
     if release is None:
         ledger.note("an older release", "not measured: no --release")
     else:
-        both = {"the older release": release / ".venv" / "bin" / "judge", **both}
-    figures = {name: Figures() for name in both}
+        releases = {"the older release": release / ".venv" / "bin" / "judge", **releases}
+    figures = {name: Figures() for name in releases}
     for number in range(rounds):
-        for name, judge in both.items():
+        for name, judge in releases.items():
             directory = work / f"{number}-{len(name)}"
             directory.mkdir()
             _round(figures[name], judge, directory)
-    this = figures["this release"]
+    current = figures["this release"]
     older = figures.get("the older release", Figures())
-    for name, values in this.values.items():
+    for name, values in current.values.items():
         value = f"{statistics.median(values):.1f} ({min(values):.1f} to {max(values):.1f})"
         if name in older.values:
             value = f"{statistics.median(older.values[name]):.1f} -> {value}"

@@ -49,13 +49,13 @@ def _built(directory: str, name: str, source: str) -> str:
 
 def _overshoot(box: Sandbox, name: str, limits: Limits, killed: Killed) -> list[float]:
     """Milliseconds beyond the limit, of CPU time or wall time."""
-    found = []
+    overshoots = []
     for _ in range(KILLS):
         with box.run(Command([f"/box/{name}"], limits)) as outcome:
             assert killed in outcome.killed, outcome
             used = outcome.cpu - limits.cpu if killed is Killed.CPU else outcome.wall - limits.wall_seconds
-            found.append(used * 1000)
-    return found
+            overshoots.append(used * 1000)
+    return overshoots
 
 
 def measure(ledger: Ledger) -> None:
@@ -80,17 +80,17 @@ def measure(ledger: Ledger) -> None:
                         box.put(name, data, 0o755)
                     _cost(ledger, box, path)
                     cpu = _overshoot(box, "burn", Limits(cpu=0.2, wall=5), Killed.CPU)
-                    many = _overshoot(box, "sessions", Limits(cpu=0.3, wall=20, processes=64), Killed.CPU)
+                    forked = _overshoot(box, "sessions", Limits(cpu=0.3, wall=20, processes=64), Killed.CPU)
                     wall = _overshoot(box, "sleep", Limits(cpu=1, wall=0.2), Killed.WALL)
                 _containers(ledger, pool)
         finally:
             os.sched_setaffinity(0, cores)
-    for what, values, most in (("CPU time", cpu, 20), ("CPU time of 60 sessions", many, 20), ("wall time", wall, 50)):
+    for kind, values, top in (("CPU time", cpu, 20), ("CPU time of 60 sessions", forked, 20), ("wall time", wall, 50)):
         ledger.line(
-            f"{what} of a killed run beyond its limit, most of {KILLS}",
+            f"{kind} of a killed run beyond its limit, most of {KILLS}",
             f"+{max(values):.1f} ms",
-            f"<= {most} ms",
-            ok=max(values) <= most,
+            f"<= {top} ms",
+            ok=max(values) <= top,
         )
 
 
@@ -114,8 +114,8 @@ def _containers(ledger: Ledger, pool: SandboxPool) -> None:
         pool.prepare()
         time.sleep(0.02)
         begin = time.perf_counter()
-        taken = pool.take()
+        sandboxes = pool.take()
         prepared.append((time.perf_counter() - begin) * 1000)
-        taken.close()
+        sandboxes.close()
     ledger.note("a container made and removed, median", f"{fresh:.2f} ms")
     ledger.note("a prepared container taken, median", f"{statistics.median(prepared):.2f} ms")

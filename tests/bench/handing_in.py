@@ -54,14 +54,14 @@ class Seen:
     took: float = 0.0
 
 
-def request(user: str, number: int, each: int) -> bytes:
+def request(user: str, number: int, submissions: int) -> bytes:
     """One call, whole."""
-    made = [
+    items = [
         {"language": "c", "problem": PROBLEM, "source": f"{_SOURCE}{number}.{place}\n", "filename": "main.c"}
-        for place in range(each)
+        for place in range(submissions)
     ]
-    body = json.dumps(made[0] if each == 1 else {"submissions": made})
-    path = "/api/v1/submissions" if each == 1 else "/api/v1/submissions/batch"
+    body = json.dumps(items[0] if submissions == 1 else {"submissions": items})
+    path = "/api/v1/submissions" if submissions == 1 else "/api/v1/submissions/batch"
     return (
         f"POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
         f"Authorization: Bearer token-of-the-bench-{user}\r\n"
@@ -82,61 +82,61 @@ async def _call(port: int, data: bytes) -> str:
     return answer[9:12].decode("latin-1")
 
 
-async def _one(plan: Plan, seen: Seen, data: bytes, due: float) -> None:
+async def _send_when_due(plan: Plan, counts: Seen, data: bytes, due: float) -> None:
     try:
         status = await _call(plan.port, data)
     except (OSError, TimeoutError) as exc:
         status = type(exc).__name__
     now = time.monotonic()
-    seen.times.append(now - due)
-    seen.statuses[status] = seen.statuses.get(status, 0) + 1
-    seen.took = max(seen.took, now)
+    counts.times.append(now - due)
+    counts.statuses[status] = counts.statuses.get(status, 0) + 1
+    counts.took = max(counts.took, now)
 
 
-async def _open(plan: Plan, stream: Stream, start: float, seen: Seen) -> None:
+async def _open(plan: Plan, stream: Stream, start: float, counts: Seen) -> None:
     """Moments as those of many people who know nothing of each other: their gaps are of an exponential distribution."""
     chance = random.Random(1)
     moments, at = [], 0.0
     while (at := at + chance.expovariate(stream.rate)) < plan.seconds:
         moments.append(at)
-    calls = [request(stream.users[one % len(stream.users)], one, stream.each) for one in range(len(moments))]
+    calls = [request(stream.users[index % len(stream.users)], index, stream.each) for index in range(len(moments))]
     async with asyncio.TaskGroup() as group:
         for at, data in zip(moments, calls, strict=True):
             await asyncio.sleep(start + at - time.monotonic())
-            group.create_task(_one(plan, seen, data, start + at))
+            group.create_task(_send_when_due(plan, counts, data, start + at))
 
 
-async def _flood(plan: Plan, stream: Stream, start: float, seen: Seen) -> None:
+async def _flood(plan: Plan, stream: Stream, start: float, counts: Seen) -> None:
     numbers = iter(range(10**9))
 
     async def connection() -> None:
         while time.monotonic() < start + plan.seconds:
             number = next(numbers)
             user = stream.users[number % len(stream.users)]
-            await _one(plan, seen, request(user, number, stream.each), time.monotonic())
+            await _send_when_due(plan, counts, request(user, number, stream.each), time.monotonic())
 
     await asyncio.sleep(start - time.monotonic())
     await asyncio.gather(*(connection() for _ in range(stream.flood)))
 
 
 async def _run(plan: Plan) -> list[Seen]:
-    start, seen = time.monotonic() + _LEAD, [Seen() for _ in plan.streams]
+    start, counts = time.monotonic() + _LEAD, [Seen() for _ in plan.streams]
     ways = [
-        (_flood if stream.flood else _open)(plan, stream, start, one)
-        for stream, one in zip(plan.streams, seen, strict=True)
+        (_flood if stream.flood else _open)(plan, stream, start, count)
+        for stream, count in zip(plan.streams, counts, strict=True)
     ]
     await asyncio.gather(*ways)
-    for one in seen:
-        one.took -= start
-    return seen
+    for count in counts:
+        count.took -= start
+    return counts
 
 
 def main() -> None:
     """Follow the plan."""
-    given = json.load(sys.stdin)
-    plan = Plan(given["port"], given["seconds"], [Stream(**one) for one in given["streams"]])
+    document = json.load(sys.stdin)
+    plan = Plan(document["port"], document["seconds"], [Stream(**stream) for stream in document["streams"]])
     gc.disable()  # its own pauses are nobody's latency
-    json.dump([asdict(one) for one in uvloop.run(_run(plan))], sys.stdout)
+    json.dump([asdict(count) for count in uvloop.run(_run(plan))], sys.stdout)
 
 
 if __name__ == "__main__":

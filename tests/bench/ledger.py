@@ -14,15 +14,15 @@ class Ledger:
 
     missed: list[str] = field(default_factory=list)
 
-    def line(self, what: str, value: str, target: str, *, ok: bool) -> None:
+    def line(self, label: str, value: str, target: str, *, ok: bool) -> None:
         """One figure and whether it meets its target."""
-        print(f"{what:<68} {value:>32}   {target:<18} {'ok' if ok else 'MISSED'}", flush=True)
+        print(f"{label:<68} {value:>32}   {target:<18} {'ok' if ok else 'MISSED'}", flush=True)
         if not ok:
-            self.missed.append(what)
+            self.missed.append(label)
 
-    def note(self, what: str, value: str) -> None:
+    def note(self, label: str, value: str) -> None:
         """One figure without a target."""
-        print(f"{what:<68} {value:>32}", flush=True)
+        print(f"{label:<68} {value:>32}", flush=True)
 
 
 def timed(action: Callable[[], object]) -> float:

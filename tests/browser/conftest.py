@@ -35,8 +35,8 @@ def world(
 ) -> Iterator[World]:
     """A real judicator on real servers."""
     directory = tmp_path_factory.mktemp("world")
-    with patient_world(directory, etcd_endpoint, mongod_address, **judicator_settings) as one:
-        yield one
+    with patient_world(directory, etcd_endpoint, mongod_address, **judicator_settings) as world:
+        yield world
 
 
 @pytest.fixture(scope="module")

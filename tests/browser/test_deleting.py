@@ -14,9 +14,9 @@ pytestmark = pytest.mark.browser
 
 @pytest.fixture(scope="module")
 def executor(world):
-    one = world.executor("executor-1", slots=4)
-    one.report(vacant=0)
-    return one
+    executor = world.executor("executor-1", slots=4)
+    executor.report(vacant=0)
+    return executor
 
 
 def judged(world, executor, **fields):
@@ -24,7 +24,7 @@ def judged(world, executor, **fields):
     task = people.call("add", source(**fields), m.AddReply).task.id
 
     def turn():
-        executor.report(*[accepted(one) for one in list(executor.work.values())])
+        executor.report(*[accepted(assignment) for assignment in list(executor.work.values())])
         return people.call("get", m.GetRequest(id=task), m.Task).done
 
     wait_for(turn, what="a verdict")

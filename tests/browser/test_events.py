@@ -71,8 +71,9 @@ def test_a_page_listens(world, chrome):
     task = people.call("add", source(user="ada"), m.AddReply).task.id
     people.call("add", source(user="bob"), m.AddReply)
     people.call("cancel", m.TaskRef(id=task), m.Task)
-    heard = wait_for(
-        lambda: [one for _, one in browser.driver.execute_script("return window.heard") if one["done"]], what="the end"
+    events = wait_for(
+        lambda: [data for _, data in browser.driver.execute_script("return window.heard") if data["done"]],
+        what="the end",
     )
-    assert {one["submission"] for one in heard} == {task}
-    assert {one["user"] for _, one in browser.driver.execute_script("return window.heard")} == {"ada"}
+    assert {event["submission"] for event in events} == {task}
+    assert {event["user"] for _, event in browser.driver.execute_script("return window.heard")} == {"ada"}

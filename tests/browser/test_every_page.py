@@ -58,7 +58,7 @@ def gateway_settings(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def named(world):
+def ids(world):
     return furnish(world)
 
 
@@ -69,16 +69,16 @@ class Everybody(Chrome):
 
 
 @pytest.fixture(scope="module")
-def browser(base, named, tmp_path_factory):
-    one = Everybody(tmp_path_factory.mktemp("browser"))
-    one.begin(base, one.shots)
-    one.cookies = {"": []}
+def browser(base, ids, tmp_path_factory):
+    browser = Everybody(tmp_path_factory.mktemp("browser"))
+    browser.begin(base, browser.shots)
+    browser.cookies = {"": []}
     for name in (ADMIN, PERSON):
-        one.driver.delete_all_cookies()
-        one.enter(name, PASSWORD)
-        one.cookies[name] = one.driver.get_cookies()
-    yield one
-    one.driver.quit()
+        browser.driver.delete_all_cookies()
+        browser.enter(name, PASSWORD)
+        browser.cookies[name] = browser.driver.get_cookies()
+    yield browser
+    browser.driver.quit()
 
 
 @pytest.fixture(autouse=True)
@@ -87,13 +87,13 @@ def nothing_said_before(browser):
     browser.complaints()
 
 
-def show(browser, named, page):
+def show(browser, ids, page):
     """Look at a page as who it is for."""
     browser.driver.delete_all_cookies()
     for cookie in browser.cookies[page.who]:
         browser.driver.add_cookie(cookie)
     browser.look()
-    browser.go(page.path.format_map(named))
+    browser.go(page.path.format_map(ids))
     if browser.all("#live[data-stream='/api/v1/events']"):  # after the first look the page stays as it is
         wait_for(lambda: browser.all("html[data-live]"), what="the first look")
     page.act(browser)
@@ -106,42 +106,42 @@ def test_no_page_is_without_an_entry(world, tmp_path):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_a_page_fits_and_has_no_barriers(browser, named, page):
-    show(browser, named, page)
-    found = []
+def test_a_page_fits_and_has_no_barriers(browser, ids, page):
+    show(browser, ids, page)
+    barriers = []
     for look, (screen, rules) in LOOKS.items():
         browser.look(**screen)
         width = browser.driver.execute_script("return document.documentElement.scrollWidth")
-        found += [f"{look}: {width} pixels wide"] if width > browser.width else []
+        barriers += [f"{look}: {width} pixels wide"] if width > browser.width else []
         if look != "phone":
-            found += [f"{look}: a table is cut off: {text}" for text in browser.driver.execute_script(CUT)]
-        found += [f"{look}: {text}" for text in browser.barriers(*rules)]
-        if found or "JUDGE_SCREENSHOTS" in os.environ:
+            barriers += [f"{look}: a table is cut off: {text}" for text in browser.driver.execute_script(CUT)]
+        barriers += [f"{look}: {text}" for text in browser.barriers(*rules)]
+        if barriers or "JUDGE_SCREENSHOTS" in os.environ:
             browser.shot(f"{page.name}-{look}")
         ground = browser.driver.execute_script("return getComputedStyle(document.body).backgroundColor")
         assert (ground == "rgb(15, 19, 26)") is screen.get("dark", False)
-    found += [text for text in browser.complaints() if not OF_STATUS.search(text)]
-    assert not found, "\n".join(found)
+    barriers += [text for text in browser.complaints() if not OF_STATUS.search(text)]
+    assert not barriers, "\n".join(barriers)
 
 
 @pytest.mark.parametrize("page", usual(), ids=lambda page: page.name)
-def test_a_page_is_walked_by_keyboard(browser, named, page):
-    show(browser, named, page)
+def test_a_page_is_walked_by_keyboard(browser, ids, page):
+    show(browser, ids, page)
     wrong = browser.walk()
     assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.parametrize("name", ["submissions", "me", "executors"])
-def test_a_dark_phone_with_a_keyboard_is_walked_as_well(browser, named, name):
-    show(browser, named, next(page for page in PAGES if page.name == name))
+def test_a_dark_phone_with_a_keyboard_is_walked_as_well(browser, ids, name):
+    show(browser, ids, next(page for page in PAGES if page.name == name))
     browser.look(width=390, dark=True)
     wrong = browser.walk()
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("who", [ADMIN, PERSON])
-def test_the_places_to_go_are_one_line_and_on_phones_one_button(browser, named, who):
-    show(browser, named, Page("", "home", "/", who, sees="Cave Walk"))
+@pytest.mark.parametrize("token", [ADMIN, PERSON])
+def test_the_places_to_go_are_one_line_and_on_phones_one_button(browser, ids, token):
+    show(browser, ids, Page("", "home", "/", token, sees="Cave Walk"))
     browser.look(width=1024)
     links = browser.all("nav.places a")
     assert len({link.rect["y"] for link in links}) == 1 and browser.one(".top").size["height"] < 70
@@ -153,33 +153,33 @@ def test_the_places_to_go_are_one_line_and_on_phones_one_button(browser, named, 
     assert len(browser.all(".menu a")) == len(links)
     assert browser.barriers() == []
     if "JUDGE_SCREENSHOTS" in os.environ:
-        browser.shot(f"menu-{who}")
+        browser.shot(f"menu-{token}")
     browser.look(width=1024)
     if "JUDGE_SCREENSHOTS" in os.environ:
-        browser.shot(f"places-{who}")
+        browser.shot(f"places-{token}")
 
 
-def test_a_page_that_could_not_be_made_stays_until_it_can(browser, named):
+def test_a_page_that_could_not_be_made_stays_until_it_can(browser, ids):
     """Whoever reads it, or walks through it, is not thrown back to its beginning every few seconds."""
-    show(browser, named, Page("", "login_with", "/login/with/away", who="", sees="does not answer"))
+    show(browser, ids, Page("", "login_with", "/login/with/away", who="", sees="does not answer"))
     browser.driver.execute_script(
         "document.querySelector('main a').focus(); document.body.dataset.old = 'yes'; window.told = [];"
         "const real = window.fetch; window.fetch = async (...all) => {"
         "  const answer = await real(...all); window.told.push(answer.status); return answer; }"
     )
-    told = "return (window.told || []).slice(0, 2)"  # a page that was loaded anew has none
-    wait_for(lambda: browser.driver.execute_script(told) == [503, 503], what="a page that asks twice and stays")
+    log = "return (window.told || []).slice(0, 2)"  # a page that was loaded anew has none
+    wait_for(lambda: browser.driver.execute_script(log) == [503, 503], what="a page that asks twice and stays")
     assert browser.all("body[data-old]") and browser.driver.switch_to.active_element == browser.one("main a")
     # As if it could be made now.
     browser.driver.execute_script("window.fetch = async () => ({status: 200})")
     wait_for(lambda: not browser.all("body[data-old]"), what="the page that is asked for anew")
 
 
-def test_what_comes_in_by_itself_takes_no_place_away(browser, named):
+def test_what_comes_in_by_itself_takes_no_place_away(browser, ids):
     """Whoever has walked or scrolled into a list is still there when it has been replaced."""
-    show(browser, named, next(page for page in PAGES if page.name == "rejudgings"))
+    show(browser, ids, next(page for page in PAGES if page.name == "rejudgings"))
     browser.look(width=300)
-    link = f"#live a[href='/rejudgings/{named['rejudging_applied']}']"
+    link = f"#live a[href='/rejudgings/{ids['rejudging_applied']}']"
     browser.driver.execute_script(
         "document.querySelector(arguments[0]).focus({preventScroll: true});"
         "document.querySelector('#live .scroll').scrollLeft = 7; document.querySelector('#live').dataset.old = 'yes'",
@@ -193,19 +193,19 @@ def test_what_comes_in_by_itself_takes_no_place_away(browser, named):
 @pytest.mark.parametrize(
     ("name", "sources"), [("submission-error", [PROGRAM]), ("submission-files", [FILES["six.h"], FILES[MAIN]])]
 )
-def test_the_lines_of_a_source_have_their_numbers(browser, named, name, sources):
+def test_the_lines_of_a_source_have_their_numbers(browser, ids, name, sources):
     """As they are drawn: they are no text of the page, so that nobody copies them."""
-    show(browser, named, next(page for page in PAGES if page.name == name))
+    show(browser, ids, next(page for page in PAGES if page.name == name))
     nodes = browser.driver.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
-    drawn = [one["name"]["value"] for one in nodes if one["role"]["value"] == "InlineTextBox"]
+    drawn = [node["name"]["value"] for node in nodes if node["role"]["value"] == "InlineTextBox"]
     for text in sources:
         lines = (text if isinstance(text, str) else text.decode()).splitlines()
-        wanted = [part for number, line in enumerate(lines, 1) for part in (str(number), line, "\n") if part]
-        assert any(drawn[at : at + len(wanted)] == wanted for at in range(len(drawn))), drawn
+        expected = [part for number, line in enumerate(lines, 1) for part in (str(number), line, "\n") if part]
+        assert any(drawn[at : at + len(expected)] == expected for at in range(len(drawn))), drawn
 
 
-def test_an_account_from_its_adding_to_its_deletion(browser, named):
-    show(browser, named, Page("", "users", "/users"))
+def test_an_account_from_its_adding_to_its_deletion(browser, ids):
+    show(browser, ids, Page("", "users", "/users"))
     browser.fill(name="eve", groups="cs101 cs102", password=PASSWORD)
     browser.press("Add")
     browser.sees("eve is added.")
@@ -234,12 +234,12 @@ def test_an_account_from_its_adding_to_its_deletion(browser, named):
     browser.press("Log out", ".top")
     browser.sees("You need a name and password")
     browser.enter("eve", f"{PASSWORD} 2")
-    show(browser, named, Page("", "user", "/users/eve"))
-    for button, said in [
+    show(browser, ids, Page("", "user", "/users/eve"))
+    for button, message in [
         ("Disable", "disabled: no log-in"),
         ("Enable", "may come in again"),
         ("Delete the account", "eve is deleted."),
     ]:
         browser.press(button)
-        browser.sees(said)
+        browser.sees(message)
     assert browser.complaints() == []

@@ -27,15 +27,17 @@ def filled(world):
         begun = now - datetime.timedelta(minutes=number)
         if number not in range(30, 34):  # nobody led then
             world.db.minutes.replace_one({"_id": begun}, busy_minute(begun, number % 90), upsert=True)
-    one = world.executor("e1", slots=2)
+    host = world.executor("e1", slots=2)
     for number in range(6):
-        one.restart()
-        one.info.version = f"0.{number // 3 + 1}.0"
-        one.info.languages = {"c": f"gcc 12.{number // 2}", "python3": "3.11"}
+        host.restart()
+        host.info.version = f"0.{number // 3 + 1}.0"
+        host.info.languages = {"c": f"gcc 12.{number // 2}", "python3": "3.11"}
         slower = 0.02 * number if number < 5 else 0.18
-        one.info.calibration = [CoreSpeed(core=core, seconds=0.01 * (1 + slower * core), first=0.01) for core in (1, 2)]
-        one.report(vacant=0)
-    return one
+        host.info.calibration = [
+            CoreSpeed(core=core, seconds=0.01 * (1 + slower * core), first=0.01) for core in (1, 2)
+        ]
+        host.report(vacant=0)
+    return host
 
 
 @pytest.mark.parametrize(
@@ -63,11 +65,11 @@ def test_a_chart_is_told_to_those_who_do_not_see_it(chrome, filled):
     browser = chrome()
     browser.login(ADMIN)
     browser.go("/figures")
-    told = {one.get_attribute("id"): one.get_attribute("textContent") for one in browser.driver.find_elements(
+    captions = {desc.get_attribute("id"): desc.get_attribute("textContent") for desc in browser.driver.find_elements(
         By.CSS_SELECTOR, ".chart desc")}  # fmt: skip
-    assert "At most 140 submissions waited" in told["d-waiting"]
-    assert "Accepted: " in told["d-verdicts"]
-    assert "95 of 100 within" in told["d-times"]
+    assert "At most 140 submissions waited" in captions["d-waiting"]
+    assert "Accepted: " in captions["d-verdicts"]
+    assert "95 of 100 within" in captions["d-times"]
     browser.one("#all-figures summary").click()
     table = browser.driver.execute_script("return document.querySelector('#all-figures tbody').innerText")
     assert "140" in [row.split()[1] for row in table.splitlines()]
@@ -92,6 +94,6 @@ def test_what_is_judged_comes_into_the_charts(chrome, filled, world):
 
     def counted() -> bool:
         docs = world.db.minutes.find({"_id": {"$gte": begun}})
-        return sum(one.get("verdicts", {}).get("AC", 0) for one in docs) > before
+        return sum(doc.get("verdicts", {}).get("AC", 0) for doc in docs) > before
 
     wait_for(counted, what="the count in the database")

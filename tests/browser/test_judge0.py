@@ -45,9 +45,9 @@ class _Page(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def executor(world: World) -> Executor:
     """One that has C, and takes nothing yet."""
-    one = world.executor("executor-1", slots=2, languages=("c",))
-    one.report(vacant=0)
-    return one
+    executor = world.executor("executor-1", slots=2, languages=("c",))
+    executor.report(vacant=0)
+    return executor
 
 
 @pytest.fixture

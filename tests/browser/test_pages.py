@@ -21,9 +21,9 @@ PROGRAM = (
 
 @pytest.fixture(scope="module")
 def executor(world):
-    one = world.executor("executor-1", slots=2, languages=("c", "cpp", "python3"))
-    one.report(vacant=0)
-    return one
+    executor = world.executor("executor-1", slots=2, languages=("c", "cpp", "python3"))
+    executor.report(vacant=0)
+    return executor
 
 
 def task_of(browser):
@@ -48,16 +48,16 @@ def result(*verdicts):
         for number, verdict in enumerate(verdicts, 1)
     ]  # fmt: skip
     return m.Result(
-        tests=tests, cpu=max(one.cpu for one in tests), wall=max(one.wall for one in tests),
-        memory=max(one.memory for one in tests), language_version="gcc (Debian 12.2.0-14+deb12u1) 12.2.0",
+        tests=tests, cpu=max(test.cpu for test in tests), wall=max(test.wall for test in tests),
+        memory=max(test.memory for test in tests), language_version="gcc (Debian 12.2.0-14+deb12u1) 12.2.0",
         compile=m.RunUsage(cpu=0.04, wall=0.06, memory=30_000_000, exit_code=0), limits=m.Limits(),
         judge_version="0.1.0", sandbox="slot 0, core 1",
         compile_log="main.c:4:5: warning: ignoring return value of 'scanf' [-Wunused-result]\n",
     )  # fmt: skip
 
 
-def wrong(one):
-    return accepted(one, status="run_failed", verdict="WA", result=result("AC", "AC", "WA"))
+def wrong(assignment):
+    return accepted(assignment, status="run_failed", verdict="WA", result=result("AC", "AC", "WA"))
 
 
 def submit(browser, **fields):
@@ -90,10 +90,10 @@ def test_a_submission_comes_to_its_verdict_before_ones_eyes(chrome, executor):
 
 
 def test_lists_follow_what_happens(chrome, executor):
-    browser, other = chrome(), chrome()
+    browser, second = chrome(), chrome()
     browser.login(USER)
-    other.login(USER)
-    task = submit(other)
+    second.login(USER)
+    task = submit(second)
     browser.go("/submissions")
     row = f"tr:has(a[title='{task}'])"
     assert "Waiting" in browser.text(row)
@@ -113,21 +113,21 @@ def listed(browser) -> list[str]:
 def test_search_and_pages(chrome, executor):
     browser = chrome()
     browser.login(USER)
-    one = submit(browser)
-    executor.report(wrong(take(executor, one)), vacant=0)
+    task = submit(browser)
+    executor.report(wrong(take(executor, task)), vacant=0)
     two = submit(browser)
     executor.report(accepted(take(executor, two), result=result("AC")), vacant=0)
     browser.go("/submissions")
     browser.fill(verdict="WA")
     browser.press("Search")
-    wait_for(lambda: one in listed(browser) and two not in listed(browser), what="the page of those found")
+    wait_for(lambda: task in listed(browser) and two not in listed(browser), what="the page of those found")
     browser.fill(problem="nothing-of-this-name")
     browser.press("Search")
     browser.sees("No submission matches")
     browser.go("/submissions?limit=1")
     browser.driver.find_element(By.LINK_TEXT, "Older").click()
     browser.sees("Newest")
-    wait_for(lambda: listed(browser) == [one], what="the older one")
+    wait_for(lambda: listed(browser) == [task], what="the older one")
 
 
 def test_cancel(chrome):
@@ -184,7 +184,7 @@ def test_files_are_handed_in_and_shown_one_by_one(chrome, executor, tmp_path, lo
     browser.sees("3 files, started: six.c")
     handed = take(executor, task).submission
     assert (handed.language, handed.entry) == ("c", "six.c")
-    assert {one.name: one.data for one in handed.files} == files
+    assert {file.name: file.data for file in handed.files} == files
     executor.report(accepted(executor.work[task], result=result("AC")), vacant=0)
     browser.sees("Ran", ".headline")
     for words in ("six.h 16 bytes", "int six(void);", "It is not UTF-8 text", "notes.txt 0 bytes", "It is empty."):
@@ -254,8 +254,8 @@ def test_a_rejudging_from_choice_to_apply(chrome, executor):
     for verdict in ("WA", "TLE", "AC"):
         ids.append(submit(browser))
         status = "success" if verdict == "AC" else "run_failed"
-        done = accepted(take(executor, ids[-1]), status=status, verdict=verdict, result=result("AC", verdict))
-        executor.report(done, vacant=0)
+        completion = accepted(take(executor, ids[-1]), status=status, verdict=verdict, result=result("AC", verdict))
+        executor.report(completion, vacant=0)
     browser.driver.find_element(By.LINK_TEXT, "Rejudgings").click()
     browser.fill(ids=" ".join(ids))
     browser.press("Preview")
@@ -267,8 +267,8 @@ def test_a_rejudging_from_choice_to_apply(chrome, executor):
     browser.shot("rejudge-running")
     for _ in ids:
         wait_for(lambda: executor.report(vacant=1) and executor.work, what="a run at the executor")
-        (one,) = executor.work.values()
-        executor.report(accepted(one, result=result("AC", "AC")), vacant=0)
+        (assignment,) = executor.work.values()
+        executor.report(accepted(assignment, result=result("AC", "AC")), vacant=0)
     browser.sees("Finished: apply or cancel")
     browser.sees("Apply 2 changes")
     browser.shot("rejudge-finished")
@@ -347,8 +347,8 @@ def test_a_compilers_messages_lead_to_their_lines(chrome, executor):
 
 def test_output_beside_the_answer(chrome, executor, world):
     tests = [m.Test(name="one", input="", answer="1\n2 3\n4\n")]
-    given = m.Submission(user="ada", language="python3", source="print()", tests=tests)
-    task = world.client().call("add", given, m.AddReply).task.id
+    submission = m.Submission(user="ada", language="python3", source="print()", tests=tests)
+    task = world.client().call("add", submission, m.AddReply).task.id
     test = m.TestResult(name="one", verdict="WA", cpu=0.1, wall=0.1, memory=9, output="1\n2 5\n4\n", output_bytes=8)
     answer = accepted(take(executor, task), status="run_failed", verdict="WA", result=m.Result(tests=[test]))
     executor.report(answer, vacant=0)

@@ -34,10 +34,10 @@ MAP = b"""<svg xmlns="http://www.w3.org/2000/svg" width="120" height="60"><scrip
 
 @pytest.fixture(scope="module")
 def people(world):
-    one = world.executor("executor-1", slots=2, languages=("c", "cpp", "python3"))
-    one.report(vacant=0)
+    executor = world.executor("executor-1", slots=2, languages=("c", "cpp", "python3"))
+    executor.report(vacant=0)
     client = world.client()
-    client.executor = one
+    client.executor = executor
 
     def bring(manifest):
         return client.call(
@@ -49,8 +49,8 @@ def people(world):
     put = client.put_blob
     caves = bring(problem(put))
     evil = statement(put, "en", "problem.md", EVIL.encode(), files={"map.svg": MAP})
-    others = bring(interactive(put)), bring(problem(put, "evil", title="Evil", statements=[evil]))
-    render_statements(client, one, caves, *others)
+    bystanders = bring(interactive(put)), bring(problem(put, "evil", title="Evil", statements=[evil]))
+    render_statements(client, executor, caves, *bystanders)
     rows = [
         VerifiedRow(
             submission="accepted/bfs.py", language="python3", verdict="AC", expected="AC", cpu=0.81, limit=2.0,
@@ -66,8 +66,8 @@ def people(world):
         ),
     ]  # fmt: skip
     left_out = ["accepted/bfs.kt: no executor has kotlin"]
-    told = Verification(problem="caves", hash=caves.hash, rows=rows, left_out=left_out)
-    client.call("problem_verified", told, m.Empty)
+    verification = Verification(problem="caves", hash=caves.hash, rows=rows, left_out=left_out)
+    client.call("problem_verified", verification, m.Empty)
     return client
 
 
@@ -183,8 +183,8 @@ def test_samples_are_copied_as_they_are(chrome, people):
     assert button.is_displayed()
     button.click()
     browser.sees("Copied", ".sample")
-    said = browser.driver.execute_async_script("const done = arguments[0]; navigator.clipboard.readText().then(done)")
-    assert said == "3 2\n5 9 4\n"
+    copied = browser.driver.execute_async_script("const done = arguments[0]; navigator.clipboard.readText().then(done)")
+    assert copied == "3 2\n5 9 4\n"
 
 
 def test_the_page_is_walked_by_keyboard(chrome, people):
@@ -195,9 +195,9 @@ def test_the_page_is_walked_by_keyboard(chrome, people):
     names = []
     for _ in range(60):
         ActionChains(browser.driver).send_keys(Keys.TAB).perform()
-        one = browser.driver.switch_to.active_element
-        said = one.get_attribute("name") if one.tag_name in {"select", "input"} else one.text
-        names.append((one.tag_name, (said or "").strip()))
-    for wanted in [("a", "Svenska"), ("a", "rooms.txt"), ("a", "Submit"), ("select", "language"), ("input", "file")]:
-        assert any(tag == wanted[0] and wanted[1] in text for tag, text in names), (wanted, names)
+        element = browser.driver.switch_to.active_element
+        label = element.get_attribute("name") if element.tag_name in {"select", "input"} else element.text
+        names.append((element.tag_name, (label or "").strip()))
+    for stop in [("a", "Svenska"), ("a", "rooms.txt"), ("a", "Submit"), ("select", "language"), ("input", "file")]:
+        assert any(tag == stop[0] and stop[1] in text for tag, text in names), (stop, names)
     assert any(tag == "pre" and "5 9 4" in text for tag, text in names), names

@@ -36,41 +36,41 @@ def gateway_settings(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def named(world):
+def ids(world):
     return furnish(world)
 
 
 def measured(browser, page):
     """What the browser says of a page that it has just loaded, once it is painted."""
     browser.go(page)
-    told = {}
+    sizes = {}
 
     def painted():
-        told.update(browser.driver.execute_script(_MEASURE))
-        return told["paint"] is not None
+        sizes.update(browser.driver.execute_script(_MEASURE))
+        return sizes["paint"] is not None
 
     wait_for(painted, what=f"the first paint of {page}")
-    return told
+    return sizes
 
 
-def test_pages_are_light(chrome, named, capsys):
+def test_pages_are_light(chrome, ids, capsys):
     browser = chrome()
     browser.driver.execute_cdp_cmd("Network.enable", {})
     browser.driver.execute_cdp_cmd("Network.setCacheDisabled", {"cacheDisabled": True})
     # First what nobody has to log in for.
-    most = [page for page in PAGES if page.name == "figures-day"]
-    pages = {page.path: page for page in sorted([*usual(), *most], key=lambda page: page.who)}
-    found = {}
+    fullest = [page for page in PAGES if page.name == "figures-day"]
+    pages = {page.path: page for page in sorted([*usual(), *fullest], key=lambda page: page.who)}
+    weights = {}
     for path, page in pages.items():
-        if page.who and not any(pages[one].who for one in found):
+        if page.who and not any(page.who for path in weights):
             browser.enter(ADMIN, PASSWORD)
-        found[path] = measured(browser, path.format_map(named))
+        weights[path] = measured(browser, path.format_map(ids))
     with capsys.disabled():
         print(f"\n{'page':36} {'requests':>8} {'KB in all':>10} {'KB of HTML':>11} {'answer ms':>10} {'paint ms':>9}")
-        for path, one in found.items():
-            print(f"{path:36} {one['requests']:8} {one['bytes'] / 1000:10.1f} {one['html'] / 1000:11.1f} "
-                  f"{one['answered']:10.0f} {one['paint']:9.0f}")  # fmt: skip
-    for path, one in found.items():
-        assert one["requests"] <= REQUESTS + MORE.get(pages[path].endpoint, 0), path
-        assert one["bytes"] <= BYTES, path
-        assert not one["elsewhere"], path
+        for path, weight in weights.items():
+            print(f"{path:36} {weight['requests']:8} {weight['bytes'] / 1000:10.1f} {weight['html'] / 1000:11.1f} "
+                  f"{weight['answered']:10.0f} {weight['paint']:9.0f}")  # fmt: skip
+    for path, weight in weights.items():
+        assert weight["requests"] <= REQUESTS + MORE.get(pages[path].endpoint, 0), path
+        assert weight["bytes"] <= BYTES, path
+        assert not weight["elsewhere"], path

@@ -23,16 +23,16 @@ _TABLE = Table()
 @pytest.fixture(scope="session")
 def deployed(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Site]:
     foretell = any(item.name == "test_bare_hosts_become_a_cluster_that_judges" for item in request.session.items)
-    with site(tmp_path_factory.mktemp("site"), SEED, foretell=foretell) as made:
-        yield made
+    with site(tmp_path_factory.mktemp("site"), SEED, foretell=foretell) as deployed_site:
+        yield deployed_site
 
 
 @pytest.fixture(scope="session")
 def verbs(deployed: Site) -> Verbs:
     """Runs playbooks under a stream of submissions, and keeps the table."""
-    made = Verbs(deployed, SEED, _TABLE)
-    _VERBS.append(made)
-    return made
+    verbs = Verbs(deployed, SEED, _TABLE)
+    _VERBS.append(verbs)
+    return verbs
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ ALL = "all hosts"
 KILLED = ", killed 3 times"  # it follows the verb's name in the row of a killed one
 
 
-def named(hosts: Sequence[str]) -> str:
+def text(hosts: Sequence[str]) -> str:
     """Hosts as a row has them."""
     return ALL if set(hosts) >= set(HOSTS) else ", ".join(hosts)
 
@@ -63,7 +63,7 @@ class Verb:
 
     def rows(self) -> tuple[tuple[str, str], ...]:
         """Verb and hosts of each row that its tests write."""
-        own = ((self.title, named(self.hosts)), (self.title + KILLED, named(self.hosts))) if self.streamed else ()
+        own = ((self.title, text(self.hosts)), (self.title + KILLED, text(self.hosts))) if self.streamed else ()
         return (*own, *(self.back.rows() if self.back else ()))
 
 
@@ -71,9 +71,9 @@ def _limit(*hosts: str) -> tuple[str, ...]:
     return ("--limit", ",".join(hosts))
 
 
-def _add(host: str, how: str = "", *, streamed: bool = True, before: Callable[[Site], None] | None = None) -> Verb:
+def _add(host: str, manner: str = "", *, streamed: bool = True, before: Callable[[Site], None] | None = None) -> Verb:
     play = ("site.yml", *_limit(host))
-    return Verb("add", (host,), play, how, before=before, streamed=streamed, foretold=not before)
+    return Verb("add", (host,), play, manner, before=before, streamed=streamed, foretold=not before)
 
 
 def _remove(host: str, *, streamed: bool = True) -> Verb:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.support.clients import outage, told
+from tests.support.clients import figures_line, outage
 from tests.support.lab import (
     HOSTS,
     ROOT,
@@ -48,11 +48,11 @@ def test_a_part_of_the_hosts_gets_the_files_of_a_full_run(deployed: Site, host: 
 def test_check_mode_foretells_what_a_changed_variable_changes(deployed: Site) -> None:
     before = {host: deployed.restarts(host) for host in HOSTS}
     change = ["-e", "judge_judicator_attempts=4", "-e", "judge_executor_report_interval=0.9"]
-    foretold = deployed.site("--check", "--diff", *change).check()
+    preview = deployed.site("--check", "--diff", *change).check()
     assert {host: deployed.restarts(host) for host in HOSTS} == before
-    done = deployed.site(*change).check()
-    assert foretold.changed == done.changed
-    assert {host for host, _ in done.changed} == {"j1", "j2", "j3", "e1", "e2"}
+    run = deployed.site(*change).check()
+    assert preview.changed == run.changed
+    assert {host for host, _ in run.changed} == {"j1", "j2", "j3", "e1", "e2"}
     for host in HOSTS:
         after = deployed.restarts(host)
         restarted = {unit for unit in after if after[unit] != before[host].get(unit)}
@@ -135,7 +135,7 @@ def test_an_upgrade_of_the_whole_cluster_loses_and_doubles_nothing(
         assert release.count(NEXT) == 2, (host, release)
     judged = deployed.judgectl("submit", "--output", "json", "--command", "true")
     assert json.loads(judged.stdout)["result"]["judge_version"] == NEXT
-    figure("upgrade of all six hosts under submissions: " + told({
+    figure("upgrade of all six hosts under submissions: " + figures_line({
         "site.yml": run.seconds,
         "submissions": len(ledger.ended),
         "longest time without a verdict": noticed.verdicts,

@@ -30,8 +30,8 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
-    with bare_hosts(HOSTS, tmp_path_factory.mktemp("site"), software=bundle()) as found:
-        yield found
+    with bare_hosts(HOSTS, tmp_path_factory.mktemp("site"), software=bundle()) as deployment:
+        yield deployment
 
 
 def test_check_mode_on_bare_hosts_writes_nothing(site: Deployment) -> None:
@@ -65,12 +65,12 @@ def test_a_run_cut_off_at_any_task_is_finished_by_the_next(site: Deployment, fig
 def test_a_wiped_host_is_back_with_one_command(site: Deployment, host: str) -> None:
     """No first host is special, and the others keep running."""
     before = site.written(host)
-    others = {other: site.restarts(other) for other in site.hosts if other != host}
+    restarts = {bystander: site.restarts(bystander) for bystander in site.hosts if bystander != host}
     site.lab.wipe(host)
-    foretold = site.site("--limit", host, "--check", "--diff").check()
-    assert site.site("--limit", host).check().changed == foretold.changed
+    preview = site.site("--limit", host, "--check", "--diff").check()
+    assert site.site("--limit", host).check().changed == preview.changed
     assert site.written(host) == before
-    assert {other: site.restarts(other) for other in others} == others
+    assert {bystander: site.restarts(bystander) for bystander in restarts} == restarts
     assert site.site().check().changed == set()
 
 
@@ -102,7 +102,7 @@ OTHERS = ("/etc/ssh/ssh_host_", "/etc/machine-id", "/etc/passwd-", "/etc/shadow-
 
 def kinds(files: dict[str, str]) -> dict[str, str]:
     """Kind, mode and owner of every file of a host that is a deployment's business."""
-    return {path: " ".join(rest.split()[:3]) for path, rest in files.items() if not path.startswith(KEPT)}
+    return {path: " ".join(columns.split()[:3]) for path, columns in files.items() if not path.startswith(KEPT)}
 
 
 def test_reset_killed_three_times_leaves_hosts_as_they_were(
@@ -113,24 +113,24 @@ def test_reset_killed_three_times_leaves_hosts_as_they_were(
     assert unasked.code != 0
     assert "all submissions, problems and keys on these hosts will be gone" in unasked.text
     assert not unasked.changed
-    foretold = site.play("playbooks/reset.yml", "--check", "--diff").check()
+    preview = site.play("playbooks/reset.yml", "--check", "--diff").check()
     confirmed = ("playbooks/reset.yml", "-e", "confirm=judge")
     chance = random.Random(SEED)
     reached, runs = [], list[Run]()
     began = time.monotonic()
-    for number in sorted(chance.sample(range(2, len(foretold.tasks)), 3)):
+    for number in sorted(chance.sample(range(2, len(preview.tasks)), 3)):
         run = site.play(*confirmed, kill_at=number)
         assert run.code != 0, f"it was not killed at its task {number}"
         reached.append(run.tasks[-1])
         runs.append(run)
     figure("reset was cut off at: " + "; ".join(reached))
     runs.append(site.play(*confirmed).check())
-    assert changed(runs) == foretold.changed
+    assert changed(runs) == preview.changed
     table.keep(Row("reset, killed 3 times", ALL, time.monotonic() - began))
     assert site.play(*confirmed).check().changed == set()
     for host in ("j1", "e1", "g1"):
-        there, files = kinds(site.everything(host)), site.contents(host)
+        entries, files = kinds(site.everything(host)), site.contents(host)
         site.lab.wipe(host)
-        assert differences(there, kinds(site.everything(host))) == [], host
-        left = [path for path in differences(files, site.contents(host)) if not path.startswith((*KEPT, *OTHERS))]
-        assert not left, f"{host}: {', '.join(left)}"
+        assert differences(entries, kinds(site.everything(host))) == [], host
+        leftovers = [path for path in differences(files, site.contents(host)) if not path.startswith((*KEPT, *OTHERS))]
+        assert not leftovers, f"{host}: {', '.join(leftovers)}"

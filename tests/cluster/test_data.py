@@ -44,17 +44,17 @@ def submissions(deployed: Site) -> dict[str, dict[str, Any]]:
     """Every submission that is over, with its verdict, its outputs and its history, as the API tells it."""
 
     def ask(api: Any) -> dict[str, dict[str, Any]]:
-        found: dict[str, dict[str, Any]] = {}
+        answers: dict[str, dict[str, Any]] = {}
         before: str | None = None
         while True:
             page = api.search(limit=100, before=before)
             for task in page.tasks:
-                whole: m.Task = api.get(task.id)
-                if whole.done:
-                    found[task.id] = whole.model_dump(mode="json")
+                final: m.Task = api.get(task.id)
+                if final.done:
+                    answers[task.id] = final.model_dump(mode="json")
             before = page.next
             if before is None:
-                return found
+                return answers
 
     return deployed.ask(ask)
 
@@ -68,11 +68,11 @@ def came_back(
     hosts: str = "all judicators",
 ) -> None:
     """A row for a verb after a disaster, which `began`: all that time there was neither verdict nor acknowledgement."""
-    lost = [task for task in before if task not in after]
+    missing = [task for task in before if task not in after]
     wrong = [task for task in before if task in after and after[task] != before[task]]
     seconds = time.monotonic() - began
-    verbs.table.keep(Row(verb, hosts, seconds, seconds, seconds, len(lost), 0, len(wrong)))
-    assert (lost, wrong) == ([], [])
+    verbs.table.keep(Row(verb, hosts, seconds, seconds, seconds, len(missing), 0, len(wrong)))
+    assert (missing, wrong) == ([], [])
 
 
 def name_of(deployed: Site) -> str:
@@ -87,24 +87,24 @@ def judged(deployed: Site, count: int) -> None:
 
 def test_a_backup_takes_nothing_from_those_who_hand_in(deployed: Site, verbs: Verbs) -> None:
     deployed.whole()
-    foretold = deployed.play(BACKUP, "--check", "--diff").check()
+    preview = deployed.play(BACKUP, "--check", "--diff").check()
     assert not (deployed.secrets / "backups").exists()
     runs: list[Run] = []
     verbs.measure("backup", ["j1"], lambda: runs.append(deployed.play(BACKUP).check()), planned=True)
-    assert foretold.changed == runs[0].changed != set()
+    assert preview.changed == runs[0].changed != set()
 
     def again(kill_at: int) -> Run:
         return deployed.play(BACKUP, kill_at=kill_at)
 
     verbs.killed("backup", ["j1"], len(runs[0].tasks), again)
     # Now there are older ones, some of which go.
-    foretold = deployed.play(BACKUP, "--check", "--diff").check()
-    assert foretold.changed == deployed.play(BACKUP).check().changed
+    preview = deployed.play(BACKUP, "--check", "--diff").check()
+    assert preview.changed == deployed.play(BACKUP).check().changed
     copies = deployed.secrets / "backups"
     assert list(copies.glob("backups/*.json"))
     secrets = [deployed.secret(name) for name in ("admin.token", "mongodb.password", "backup.key")]
-    held = b"".join(path.read_bytes() for path in copies.rglob("*") if path.is_file())
-    assert [secret for secret in secrets if secret.encode() in held] == []
+    content = b"".join(path.read_bytes() for path in copies.rglob("*") if path.is_file())
+    assert [secret for secret in secrets if secret.encode() in content] == []
 
 
 def with_outputs(deployed: Site) -> str:
@@ -122,7 +122,7 @@ def with_outputs(deployed: Site) -> str:
     return str(task["id"])
 
 
-def kept(deployed: Site, task: str, place: Path) -> tuple[dict[str, tuple[int, bytes]], bytes]:
+def retained(deployed: Site, task: str, place: Path) -> tuple[dict[str, tuple[int, bytes]], bytes]:
     """The package of the problem as it is exported to this new place, and the output of a submission."""
     exported = deployed.judgectl("problem", "export", "hello", str(place))
     assert exported.returncode == 0, exported.stderr
@@ -135,7 +135,7 @@ def test_all_hosts_are_wiped_and_every_submission_comes_back(
 ) -> None:
     judged(deployed, 20)
     task = with_outputs(deployed)
-    contents = kept(deployed, task, tmp_path / "before")
+    contents = retained(deployed, task, tmp_path / "before")
     assert contents[0] and contents[1] == b"".join(b"%d\n" % number for number in range(1, 100_001))
     before = submissions(deployed)
     backup = deployed.play(BACKUP).check()
@@ -144,12 +144,12 @@ def test_all_hosts_are_wiped_and_every_submission_comes_back(
     name = name_of(deployed)
     formed = deployed.site("-e", f"judge_form_anew={name}").check()
     # To say it again changes nothing: judicators have data.
-    shown = deployed.play(RESTORE)
-    assert shown.code != 0 and "nothing was done yet; it restores" in shown.text
+    refusal = deployed.play(RESTORE)
+    assert refusal.code != 0 and "nothing was done yet; it restores" in refusal.text
     confirmed = ("-e", f"confirm={name}")
     refused = deployed.play(RESTORE, "--check")
     assert refused.code != 0 and "nothing was done yet; it restores" in refused.text
-    foretold = deployed.play(RESTORE, *confirmed, "--check", "--diff").check()
+    preview = deployed.play(RESTORE, *confirmed, "--check", "--diff").check()
     runs: list[Run] = []
 
     def restored(kill_at: int) -> Run:
@@ -157,19 +157,19 @@ def test_all_hosts_are_wiped_and_every_submission_comes_back(
         return runs[-1]
 
     verbs.cut_off("restore", 30, restored)
-    assert changed(runs) == foretold.changed
+    assert changed(runs) == preview.changed
     seconds = time.monotonic() - began
     deployed.whole()
     came_back(verbs, "restore, killed 3 times", began, before, submissions(deployed))
-    assert kept(deployed, task, tmp_path / "after") == contents
+    assert retained(deployed, task, tmp_path / "after") == contents
     figure(
         f"restore drill: {len(before)} submissions, backup {backup.seconds:.0f} s, all hosts wiped, site.yml "
         f"{formed.seconds:.0f} s, all of it with three cut-offs {seconds:.0f} s"
     )
     # Once more, it does nothing; another backup is refused.
     judged(deployed, 3)
-    for more in (["--check"], []):
-        assert "has restored already" in deployed.play(RESTORE, *confirmed, *more).check().text
+    for options in (["--check"], []):
+        assert "has restored already" in deployed.play(RESTORE, *confirmed, *options).check().text
     deployed.play(BACKUP).check()
     refused = deployed.play(RESTORE, *confirmed)
     assert refused.code != 0 and "this cluster is not empty" in refused.text
@@ -179,7 +179,7 @@ def test_a_backup_comes_back_on_other_hosts(deployed: Site, figure: Figure, tmp_
     """Other names at other addresses: executors and the gateway become judicators; then on the first ones again."""
     judged(deployed, 5)
     task = with_outputs(deployed)
-    contents = kept(deployed, task, tmp_path / "before")
+    contents = retained(deployed, task, tmp_path / "before")
     before = submissions(deployed)
     deployed.play(BACKUP).check()
     judicators, executors = {"k1": "e1", "k2": "g1", "k3": "j3"}, {"x1": "j1", "x2": "e2"}
@@ -192,8 +192,8 @@ def test_a_backup_comes_back_on_other_hosts(deployed: Site, figure: Figure, tmp_
         figure(f"wiped and restored {place}: {time.monotonic() - began:.0f} s")
         deployed.whole(**members)
         after = submissions(deployed)
-        assert {one: after.get(one) for one in before} == before
-        assert kept(deployed, task, tmp_path / place) == contents
+        assert {task: after.get(task) for task in before} == before
+        assert retained(deployed, task, tmp_path / place) == contents
         judged(deployed, 3)
 
     with deployed.listed(judicators=judicators, executors=executors, gateways={"w1": "j2"}):
@@ -205,17 +205,17 @@ def test_one_judicator_is_left_and_becomes_a_cluster(deployed: Site, verbs: Verb
     judged(deployed, 10)
     deployed.whole()
     before = submissions(deployed)
-    shown = deployed.play(RECOVER, "-e", "judge_survivor=j1")
-    assert shown.code != 0 and "there is nothing to recover" in shown.text
+    refusal = deployed.play(RECOVER, "-e", "judge_survivor=j1")
+    assert refusal.code != 0 and "there is nothing to recover" in refusal.text
     survivor = JUDICATORS[SEED % len(JUDICATORS)]
     deployed.lab.wipe(*(host for host in JUDICATORS if host != survivor))
     began = time.monotonic()
-    shown = deployed.play(RECOVER, "-e", f"judge_survivor={survivor}")
-    assert shown.code != 0 and f"{survivor} becomes the only member of etcd" in shown.text
+    refusal = deployed.play(RECOVER, "-e", f"judge_survivor={survivor}")
+    assert refusal.code != 0 and f"{survivor} becomes the only member of etcd" in refusal.text
     confirmed = ("-e", f"judge_survivor={survivor}", "-e", f"confirm={name_of(deployed)}")
-    kept = deployed.restarts(survivor), deployed.written(survivor)
-    foretold = deployed.play(RECOVER, *confirmed, "--check", "--diff").check()
-    assert (deployed.restarts(survivor), deployed.written(survivor)) == kept
+    state = deployed.restarts(survivor), deployed.written(survivor)
+    preview = deployed.play(RECOVER, *confirmed, "--check", "--diff").check()
+    assert (deployed.restarts(survivor), deployed.written(survivor)) == state
     runs: list[Run] = []
 
     def recovered(kill_at: int) -> Run:
@@ -223,7 +223,7 @@ def test_one_judicator_is_left_and_becomes_a_cluster(deployed: Site, verbs: Verb
         return runs[-1]
 
     reached = verbs.cut_off("recover", 60, recovered)
-    assert changed(runs) == foretold.changed
+    assert changed(runs) == preview.changed
     deployed.whole()
     figure(f"recovered from {survivor}, cut off at {reached}: in all {time.monotonic() - began:.0f} s")
     came_back(verbs, "recover, killed 3 times", began, before, submissions(deployed))
@@ -237,8 +237,8 @@ def test_a_whole_cluster_stops_and_starts(deployed: Site, verbs: Verbs) -> None:
     began = time.monotonic()
     for verb in (("stop", "-e", f"confirm={name_of(deployed)}"), ("start",)):
         play = (f"playbooks/{verb[0]}.yml", *verb[1:])
-        foretold = deployed.play(*play, "--check", "--diff").check()
-        assert foretold.changed == deployed.play(*play).check().changed != set()
+        preview = deployed.play(*play, "--check", "--diff").check()
+        assert preview.changed == deployed.play(*play).check().changed != set()
         assert deployed.play(*play).check().changed == set()
         active = {host: deployed.lab.ssh(host, "systemctl list-units -q 'judge-*.service'") for host in deployed.hosts}
         assert {bool(units) for units in active.values()} == {verb[0] == "start"}, active
@@ -282,8 +282,8 @@ def documented(deployed: Site) -> list[list[str]]:
         (ROOT / "docs/playbooks/rotate.md").read_text(encoding="utf-8").partition("### An authority that has expired")
     )
     lines = page[2].split("```")[1].strip().splitlines()
-    here = {"inventory/NAME.secrets": str(deployed.secrets), "inventory/NAME": str(deployed.inventory)}
-    return [shlex.split(re.sub(r"inventory/NAME(\.secrets)?", lambda found: here[found[0]], line)) for line in lines]
+    paths = {"inventory/NAME.secrets": str(deployed.secrets), "inventory/NAME": str(deployed.inventory)}
+    return [shlex.split(re.sub(r"inventory/NAME(\.secrets)?", lambda match: paths[match[0]], line)) for line in lines]
 
 
 def test_an_authority_that_has_expired_is_replaced_as_the_page_says(deployed: Site, verbs: Verbs) -> None:
@@ -311,11 +311,11 @@ def test_an_authority_that_has_expired_is_replaced_as_the_page_says(deployed: Si
     assert refused.code != 0 and not refused.changed
     assert "the cluster's CA" in refused.text and "expired on" in refused.text
     for command in documented(deployed):
-        done = subprocess.run(
+        completed = subprocess.run(
             deployed.command(*command), cwd=ROOT, env=environment(), capture_output=True, text=True, check=False,
             timeout=1800,
         )  # fmt: skip
-        assert done.returncode == 0, (command, done.stdout[-6000:], done.stderr)
+        assert completed.returncode == 0, (command, completed.stdout[-6000:], completed.stderr)
     deployed.whole()
     wait_for(lambda: deployed.ask(lambda api: api.get(waiting.id)).done, 120, "a late verdict")
     after = submissions(deployed)
@@ -334,8 +334,8 @@ def test_a_timer_makes_backups_until_it_is_switched_off(deployed: Site) -> None:
     on = ("--limit", "j1", "-e", every)
     before = set(deployed.lab.ssh("j1", f"ls {place} 2>/dev/null || true").split())
     try:
-        foretold = deployed.site(*on, "--check", "--diff").check()
-        assert foretold.changed == deployed.site(*on).check().changed != set()
+        preview = deployed.site(*on, "--check", "--diff").check()
+        assert preview.changed == deployed.site(*on).check().changed != set()
         assert deployed.site(*on).check().changed == set()
         wait_for(lambda: set(deployed.lab.ssh("j1", f"ls {place}").split()) - before, 120, "a backup by itself")
     finally:

@@ -53,8 +53,8 @@ def inventory(site: Deployment, executors: dict[str, str]) -> None:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
-    with bare_hosts(("j1", "g1"), tmp_path_factory.mktemp("site"), software=bundle()) as found:
-        yield found
+    with bare_hosts(("j1", "g1"), tmp_path_factory.mktemp("site"), software=bundle()) as deployment:
+        yield deployment
 
 
 def add(site: Deployment, hosts: list[str]) -> dict[str, str]:
@@ -80,15 +80,15 @@ def test_an_executor_on_control_groups_of_version_2(site: Deployment, figure: Fi
         (tmp_path / "hog.c", ["--memory", "64M", "--cpu", "20"], "MLE"),
         (tmp_path / "loop.c", ["--cpu", "1"], "TLE"),
     ):
-        told = site.judgectl("submit", "--output", "json", *options, str(source))
-        assert json.loads(told.stdout)["verdict"] == verdict, told
+        result = site.judgectl("submit", "--output", "json", *options, str(source))
+        assert json.loads(result.stdout)["verdict"] == verdict, result
     again = site.site().check()
     assert again.changed == set()
     # Its kernel is its own, so values can be set there, and are compared.
     assert json.loads(site.judgectl("drift", "--json").stdout) == []
     site.lab.ssh("u1", "sysctl -qw kernel.core_pattern=other")
     drifted = json.loads(site.judgectl("drift", "--json").stdout)
-    assert [(one["host"], one["kind"], one["what"]) for one in drifted] == [("u1", "kernel", "kernel.core_pattern")]
+    assert [(row["host"], row["kind"], row["what"]) for row in drifted] == [("u1", "kernel", "kernel.core_pattern")]
     figure(f"second site.yml: {again.seconds:.0f} s")
     site.lab.kill("u1")
 
@@ -96,15 +96,15 @@ def test_an_executor_on_control_groups_of_version_2(site: Deployment, figure: Fi
 def test_time_for_a_host_does_not_grow_with_their_number(site: Deployment, figure: Figure) -> None:
     """Twenty executors join, a few at a time with `--limit`, as the inventory gets longer; those before are off."""
     names = [f"e{number}" for number in range(1, EXECUTORS + 1)]
-    there = list(add(site, [f"e{number}" for number in range(1, BATCH + 1)]).items())
-    network = there[0][1].rpartition(".")[0]
+    hosts = list(add(site, [f"e{number}" for number in range(1, BATCH + 1)]).items())
+    network = hosts[0][1].rpartition(".")[0]
     away = {name: f"{network}.{200 + number}" for number, name in enumerate(names)}
     seconds: list[float] = []
     for begin in range(0, len(names), BATCH):
         batch = names[begin : begin + BATCH]
-        now = {name: address for name, (_, address) in zip(batch, there, strict=False)}
+        now = {name: address for name, (_, address) in zip(batch, hosts, strict=False)}
         if begin:
-            site.lab.wipe(*(host for host, _ in there))
+            site.lab.wipe(*(host for host, _ in hosts))
         inventory(site, {name: now.get(name, away[name]) for name in names[: begin + len(batch)]})
         run = site.site("--limit", ":".join([*batch] if begin else ["j1", "g1", *batch])).check()
         if begin:

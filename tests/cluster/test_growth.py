@@ -31,14 +31,14 @@ def leave(site: Site, host: str) -> Run:
 def test_three_judicators_become_five_and_three_again(deployed: Site, verbs: Verbs) -> None:
     """At once; no other host is restarted."""
     before = {host: deployed.restarts(host) for host in deployed.hosts}
-    more = ("j4", "j5")
-    five = {name: name for name in (*JUDICATORS, *more)}
-    with deployed.machines(*more), deployed.listed(judicators=five):
-        verbs.measure("add (3 judicators to 5)", more, functools.partial(join, deployed, *more), planned=True)
-        found = deployed.whole(judicators=five)
-        assert len([one for one in found.mongodb if one.role in {"primary", "secondary"}]) == len(five)
-        assert join(deployed, *more).changed == set()
-        for host in more:
+    joiners = ("j4", "j5")
+    five = {name: name for name in (*JUDICATORS, *joiners)}
+    with deployed.machines(*joiners), deployed.listed(judicators=five):
+        verbs.measure("add (3 judicators to 5)", joiners, functools.partial(join, deployed, *joiners), planned=True)
+        status = deployed.whole(judicators=five)
+        assert len([member for member in status.mongodb if member.role in {"primary", "secondary"}]) == len(five)
+        assert join(deployed, *joiners).changed == set()
+        for host in joiners:
             verbs.measure("remove (of 5)", (host,), functools.partial(leave, deployed, host), planned=True)
     deployed.whole()
     assert {host: deployed.restarts(host) for host in deployed.hosts} == before
@@ -72,7 +72,7 @@ def test_a_second_gateway_joins_and_answers_while_the_first_is_away(deployed: Si
 def test_other_machines_take_a_judicator_s_place(deployed: Site, verbs: Verbs) -> None:
     """Under the same name at another address, then under another name, and back."""
 
-    def replace(dies: str, name: str, machine: str, host: str, what: str) -> None:
+    def replace(dies: str, name: str, machine: str, host: str, reason: str) -> None:
         """The machine `dies`, whose host had this name; another machine is this host from now on."""
         judicators = {"j1": "j1", "j3": "j3", host: machine}
 
@@ -81,16 +81,16 @@ def test_other_machines_take_a_judicator_s_place(deployed: Site, verbs: Verbs) -
             if dies == machine:
                 deployed.lab.wipe(machine)
             run = ("playbooks/replace.yml", "-e", f"judge_replace={name}")
-            asked = deployed.play(*run)
-            assert asked.code != 0 and not asked.changed
+            refusal = deployed.play(*run)
+            assert refusal.code != 0 and not refusal.changed
             deployed.play(*run, "-e", f"confirm={name}").check()
 
         with deployed.listed(judicators=judicators):
-            verbs.measure(f"replace ({what})", (name,), act)
-            found = deployed.whole(judicators=judicators)
+            verbs.measure(f"replace ({reason})", (name,), act)
+            status = deployed.whole(judicators=judicators)
             assert deployed.site("--check").check().changed == set()
-        addresses = {one.address.partition(":")[0] for one in found.mongodb}
-        assert addresses == {deployed.lab.record.address(one) for one in judicators.values()}
+        addresses = {member.address.partition(":")[0] for member in status.mongodb}
+        assert addresses == {deployed.lab.record.address(machine) for machine in judicators.values()}
 
     with deployed.machines("j4"):
         replace("j2", "j2", "j4", "j2", "another address")

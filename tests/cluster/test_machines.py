@@ -13,7 +13,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.cluster.conftest import SEED
-from tests.support.clients import FinalTask, outage, told
+from tests.support.clients import FinalTask, figures_line, outage
 from tests.support.lab import EXECUTORS, JUDICATORS, Site, no_lab
 from tests.support.servers import wait_for
 
@@ -36,8 +36,8 @@ def test_power_off_of_any_judicator_loses_and_doubles_nothing(deployed: Site, nu
     address = deployed.lab.record.address(victim)
     roles = [
         *(["judge leader"] if before.leader == victim else []),
-        *(f"etcd {one.role}" for one in before.etcd if one.name == victim),
-        *(f"mongodb {one.role}" for one in before.mongodb if one.address.split(":")[0] == address),
+        *(f"etcd {member.role}" for member in before.etcd if member.name == victim),
+        *(f"mongodb {member.role}" for member in before.mongodb if member.address.split(":")[0] == address),
     ]
     with deployed.stream(0.5) as crowd:
         crowd.flows()
@@ -54,7 +54,7 @@ def test_power_off_of_any_judicator_loses_and_doubles_nothing(deployed: Site, nu
         ledger = crowd.verify()
     figure(
         f"power-off of {victim} ({', '.join(roles)}): "
-        + told({
+        + figures_line({
             "first new verdict after": noticed.flowing,
             "longest time without a verdict": noticed.verdicts,
             "without an acknowledgement": noticed.acknowledged,
@@ -75,7 +75,7 @@ def test_a_wiped_host_comes_back_while_submissions_flow(
     deployed.whole()
     inventory = (deployed.inventory / "hosts.yml").read_bytes()
     files = deployed.written(victim)
-    others = {host: deployed.restarts(host) for host in deployed.hosts if host != victim}
+    restarts = {host: deployed.restarts(host) for host in deployed.hosts if host != victim}
     with deployed.stream(1.0) as crowd:
         crowd.flows()
         deployed.lab.wipe(victim)
@@ -91,9 +91,9 @@ def test_a_wiped_host_comes_back_while_submissions_flow(
     assert run.changed_on(victim)
     assert {host for host, _ in run.changed} == {victim}
     assert deployed.written(victim) == files
-    assert {host: deployed.restarts(host) for host in others} == others
+    assert {host: deployed.restarts(host) for host in restarts} == restarts
     assert (deployed.inventory / "hosts.yml").read_bytes() == inventory
 
 
-def _judges(seen: dict[str, tuple[FinalTask, float]]) -> set[str | None]:
-    return {final.judged_by for final, _ in list(seen.values())}
+def _judges(finals: dict[str, tuple[FinalTask, float]]) -> set[str | None]:
+    return {final.judged_by for final, _ in list(finals.values())}

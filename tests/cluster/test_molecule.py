@@ -38,23 +38,23 @@ def molecule(scenario: str, home: Path) -> str:
     }
     command = ["molecule", "--base-config", str(BASE), "test", "--scenario-name", scenario]
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
         )
-        assert done.returncode == 0, done.stdout
+        assert completed.returncode == 0, completed.stdout
     finally:  # molecule destroys it when a step fails, but not when it is interrupted
         for name in (lab, f"{lab}1"):
             cluster.down(name)
-    return done.stdout
+    return completed.stdout
 
 
 @pytest.mark.timeout(PATIENCE)
 @pytest.mark.parametrize("scenario", ["default", "single-host"])
 def test_scenario(scenario: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told = molecule(scenario, tmp_path / "home")
-    done = re.findall(rf"\[{scenario} > (\w+)\] Executed: Successful", told)
+    output = molecule(scenario, tmp_path / "home")
+    actions = re.findall(rf"\[{scenario} > (\w+)\] Executed: Successful", output)
     with capsys.disabled():
-        steps = re.findall(r"^ *([\d.]+ s)  playbook (.*)$", told, re.MULTILINE)
+        steps = re.findall(r"^ *([\d.]+ s)  playbook (.*)$", output, re.MULTILINE)
         print(f"\nmolecule {scenario}: " + ", ".join(f"{playbook} {lasted}" for lasted, playbook in steps))
-    assert done == STEPS
-    assert not NOISE.search(told), told
+    assert actions == STEPS
+    assert not NOISE.search(output), output

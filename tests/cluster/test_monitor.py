@@ -51,18 +51,18 @@ def settings(network: str) -> dict[str, object]:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """The cluster; $JUDGE_TEST_LAB names one that is kept."""
     work = tmp_path_factory.mktemp("site")
-    named = work / "monitors.yml"
-    named.write_text(json.dumps({"monitors": {"hosts": {"m1": {}}}}))
-    with bare_hosts(HOSTS, work, software=bundle("monitors", "-i", str(named))) as hosts:
+    inventory_file = work / "monitors.yml"
+    inventory_file.write_text(json.dumps({"monitors": {"hosts": {"m1": {}}}}))
+    with bare_hosts(HOSTS, work, software=bundle("monitors", "-i", str(inventory_file))) as hosts:
         inventory = hosts.lab.record.directory / "site"
         inventory.mkdir(exist_ok=True)
         tree = yaml.safe_load((Path(hosts.lab.record.inventory) / "hosts.yml").read_text())
         tree["all"]["vars"] |= settings(hosts.lab.record.network)
         (inventory / "hosts.yml").write_text(yaml.safe_dump(tree, sort_keys=False))
-        made = Site(hosts.lab, work, inventory)
-        if not (made.secrets / "client.yml").exists():
-            made.first = made.site().check()
-        yield made
+        site = Site(hosts.lab, work, inventory)
+        if not (site.secrets / "client.yml").exists():
+            site.first = site.site().check()
+        yield site
 
 
 @pytest.fixture(scope="module")
@@ -83,22 +83,22 @@ def prometheus(site: Site, path: str, **parameters: str) -> Any:
 
 def up(site: Site) -> dict[tuple[str, str], str]:
     """(host, service) -> "1" where Prometheus could read it."""
-    found = prometheus(site, "query", query='up{job="judge"}')["result"]
-    return {(one["metric"]["host"], one["metric"]["service"]): one["value"][1] for one in found}
+    series = prometheus(site, "query", query='up{job="judge"}')["result"]
+    return {(sample["metric"]["host"], sample["metric"]["service"]): sample["value"][1] for sample in series}
 
 
 def firing(site: Site) -> set[tuple[str, str]]:
     """(alert, host) of all that fires."""
-    found = prometheus(site, "alerts")["alerts"]
-    return {(one["labels"]["alertname"], one["labels"].get("host", "")) for one in found if one["state"] == "firing"}
+    alerts = prometheus(site, "alerts")["alerts"]
+    return {(row["labels"]["alertname"], row["labels"].get("host", "")) for row in alerts if row["state"] == "firing"}
 
 
 def submit(site: Site) -> dict[str, Any]:
     """A submission that is judged."""
-    done = site.judgectl("submit", "--output", "json", str(HELLO))
-    assert done.returncode == 0, done.stdout + done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    result = site.judgectl("submit", "--output", "json", str(HELLO))
+    assert result.returncode == 0, result.stdout + result.stderr
+    task: dict[str, Any] = json.loads(result.stdout)
+    return task
 
 
 # --- Prometheus ---------------------------------------------------------------------------------------------------
@@ -108,11 +108,11 @@ def test_a_bare_host_becomes_one_that_reads_every_daemon(site: Site, figure: Fig
     if site.first:
         figure(f"site.yml on three bare hosts: {site.first.seconds:.0f} s")
         assert not site.lab.ssh("m1", "ls /opt/judge /etc/judge 2>/dev/null; true"), "site.yml leaves it alone"
-    foretold = site.play(PLAYBOOK, "--check", "--diff").check()
+    preview = site.play(PLAYBOOK, "--check", "--diff").check()
     run = site.play(PLAYBOOK).check()
     figure(f"monitor.yml on a bare host: {run.seconds:.0f} s")
     # The other hosts are only asked: for the lock, and whether it may run.
-    assert foretold.changed == run.changed and {host for host, *_ in run.changed} == {"m1"}
+    assert preview.changed == run.changed and {host for host, *_ in run.changed} == {"m1"}
     again = site.play(PLAYBOOK).check()
     assert again.changed == set(), again.text
     assert up(site) == dict.fromkeys(DAEMONS, "1")
@@ -121,9 +121,9 @@ def test_a_bare_host_becomes_one_that_reads_every_daemon(site: Site, figure: Fig
 def test_a_change_is_foretold_and_taken_over_without_a_restart(monitored: Site) -> None:
     started = monitored.lab.ssh("m1", "systemctl show -p MainPID prometheus")
     change = ("-e", "judge_monitor_interval=3s")
-    foretold = monitored.play(PLAYBOOK, "--check", "--diff", *change).check()
-    assert "+  scrape_interval: 3s" in foretold.text
-    assert foretold.changed == monitored.play(PLAYBOOK, *change).check().changed
+    preview = monitored.play(PLAYBOOK, "--check", "--diff", *change).check()
+    assert "+  scrape_interval: 3s" in preview.text
+    assert preview.changed == monitored.play(PLAYBOOK, *change).check().changed
     wait_for(lambda: "scrape_interval: 3s" in prometheus(monitored, "status/config")["yaml"], 30, "the new interval")
     monitored.play(PLAYBOOK).check()
     assert monitored.lab.ssh("m1", "systemctl show -p MainPID prometheus") == started
@@ -135,17 +135,17 @@ def test_what_dashboards_and_alerts_ask_for_is_served(monitored: Site) -> None:
     assert monitored.judgectl("get", "0" * 24).returncode != 0  # for judge_rpc_errors_total
 
     def missing() -> set[str]:
-        asked: set[str] = set()
+        queries: set[str] = set()
         for _, expression in expressions():
-            asked |= set(re.findall(r"\bjudge_\w+", expression))
-            asked |= set(re.findall(r'judge_\w+\{\w+="[^"]*"\}', expression))
-        return {one for one in asked if not prometheus(monitored, "query", query=one)["result"]}
+            queries |= set(re.findall(r"\bjudge_\w+", expression))
+            queries |= set(re.findall(r'judge_\w+\{\w+="[^"]*"\}', expression))
+        return {expression for expression in queries if not prometheus(monitored, "query", query=expression)["result"]}
 
     wait_for(lambda: not missing(), 60, f"all of them; missing: {missing()}")
     for _, expression in expressions():
         prometheus(monitored, "query", query=expression)  # it can be evaluated
-    told = prometheus(monitored, "rules")["groups"][0]["rules"]
-    assert {one["health"] for one in told} == {"ok"}
+    rules = prometheus(monitored, "rules")["groups"][0]["rules"]
+    assert {rule["health"] for rule in rules} == {"ok"}
 
 
 def test_an_alert_fires_when_a_service_stops_and_clears(monitored: Site, figure: Figure) -> None:
@@ -157,7 +157,7 @@ def test_an_alert_fires_when_a_service_stops_and_clears(monitored: Site, figure:
         assert refused.code != 0 and re.search("Prometheus on m1 cannot read: .*executor of e1 [(]", refused.text)
         wait_for(lambda: ("JudgeServiceDown", "e1") in firing(monitored), 420, "the alert")  # after five minutes
         figure(f"the alert of a stopped executor: after {time.monotonic() - began:.0f} s")
-        assert {one for one, read in up(monitored).items() if read == "0"} == {
+        assert {daemon for daemon, read in up(monitored).items() if read == "0"} == {
             ("e1", name) for name in ("boot", "etcd", "executor")
         }
     finally:
@@ -176,15 +176,15 @@ def test_a_submission_is_one_trace_of_three_hosts(site: Site) -> None:
         trace = submit(site)["trace"]
 
         def of_it() -> dict[str, tuple[str, Any]]:
-            spans = [one for one in list(receiver.spans) if one[1].trace_id.hex() == trace]
+            spans = [entry for entry in list(receiver.spans) if entry[1].trace_id.hex() == trace]
             return {span.name: (service, span) for service, span in spans}
 
         wait_for(lambda: of_it().keys() >= set(names), 90, "all spans")
-        found = of_it()
-    of = {name: found[name][0].removeprefix("judge-") for name in names}
+        entries = of_it()
+    of = {name: entries[name][0].removeprefix("judge-") for name in names}
     assert of == dict(zip(names, ["gateway"] * 2 + ["judicator"] * 2 + ["executor"] * 2, strict=True))
-    begun = [found[name][1].span_id for name in names]
-    parents = [found[name][1].parent_span_id for name in names]
+    begun = [entries[name][1].span_id for name in names]
+    parents = [entries[name][1].parent_span_id for name in names]
     assert parents[1:] == [begun[0], begun[1], begun[1], begun[3], begun[4]]
 
 
@@ -193,12 +193,12 @@ def test_a_submission_is_one_trace_of_three_hosts(site: Site) -> None:
 
 def lines(site: Site, host: str) -> dict[str, list[str]]:
     """All that the units of judge have written into a host's journal since it is there, by unit."""
-    told = site.lab.ssh(host, "journalctl --output=json --output-fields=_SYSTEMD_UNIT,MESSAGE --no-pager")
-    found: dict[str, list[str]] = {}
-    for entry in map(json.loads, told.splitlines()):
+    output = site.lab.ssh(host, "journalctl --output=json --output-fields=_SYSTEMD_UNIT,MESSAGE --no-pager")
+    lines_of: dict[str, list[str]] = {}
+    for entry in map(json.loads, output.splitlines()):
         if entry.get("_SYSTEMD_UNIT", "").startswith("judge-"):
-            found.setdefault(entry["_SYSTEMD_UNIT"].removesuffix(".service"), []).append(entry["MESSAGE"])
-    return found
+            lines_of.setdefault(entry["_SYSTEMD_UNIT"].removesuffix(".service"), []).append(entry["MESSAGE"])
+    return lines_of
 
 
 def test_every_line_is_json_when_that_is_asked_for(site: Site, figure: Figure) -> None:
@@ -208,11 +208,11 @@ def test_every_line_is_json_when_that_is_asked_for(site: Site, figure: Figure) -
     site.lab.ssh("g1", "pkill -9 -x uwsgi; true")
     site.lab.ssh("e1", "systemctl restart judge-executor; systemctl restart judge-boot")
     wait_for(lambda: site.judgectl("submit", str(HELLO)).returncode == 0, 120, "a cluster that judges")
-    found = {host: lines(site, host) for host in HOSTS[:3]}
-    assert found["j1"].keys() == {"judge-boot", "judge-etcd", "judge-mongodb", "judge-judicator", "judge-backup"}
-    assert found["e1"].keys() == {"judge-boot", "judge-etcd-proxy", "judge-executor"}
-    assert found["g1"].keys() == {"judge-boot", "judge-etcd-proxy", "judge-gateway"}
-    every = [(host, unit, line) for host, units in found.items() for unit, told in units.items() for line in told]
+    logs = {host: lines(site, host) for host in HOSTS[:3]}
+    assert logs["j1"].keys() == {"judge-boot", "judge-etcd", "judge-mongodb", "judge-judicator", "judge-backup"}
+    assert logs["e1"].keys() == {"judge-boot", "judge-etcd-proxy", "judge-executor"}
+    assert logs["g1"].keys() == {"judge-boot", "judge-etcd-proxy", "judge-gateway"}
+    every = [(host, unit, line) for host, units in logs.items() for unit, texts in units.items() for line in texts]
     figure(f"{len(every)} lines")
     of_task = set()
     for host, unit, line in every:
@@ -231,14 +231,14 @@ def test_every_line_is_json_when_that_is_asked_for(site: Site, figure: Figure) -
 
 def of_monitor(site: Site) -> dict[str, str]:
     """The files that Prometheus reads with, and what is in them."""
-    where = "/etc/prometheus/judge"
-    return {name: site.lab.ssh("m1", f"cat {where}/{name}") for name in ("ca.crt", "monitor.crt", "monitor.key")}
+    directory = "/etc/prometheus/judge"
+    return {name: site.lab.ssh("m1", f"cat {directory}/{name}") for name in ("ca.crt", "monitor.crt", "monitor.key")}
 
 
 def test_certificates_of_monitors_are_renewed_with_the_others(monitored: Site) -> None:
     before, renew = of_monitor(monitored), ("playbooks/renew.yml", "-e", "judge_pki_renew_all=true")
-    foretold = monitored.play(*renew, "--check", "--diff").check()
-    assert foretold.changed == monitored.play(*renew).check().changed
+    preview = monitored.play(*renew, "--check", "--diff").check()
+    assert preview.changed == monitored.play(*renew).check().changed
     after = of_monitor(monitored)
     assert after["ca.crt"] == before["ca.crt"] and after["monitor.crt"] != before["monitor.crt"]
     wait_for(lambda: up(monitored) == dict.fromkeys(DAEMONS, "1"), 60, "Prometheus reads on")
@@ -246,8 +246,8 @@ def test_certificates_of_monitors_are_renewed_with_the_others(monitored: Site) -
 
 def test_monitors_follow_a_new_authority(monitored: Site) -> None:
     before, rotate = of_monitor(monitored), ("playbooks/rotate.yml", "-e", "judge_rotate=ca")
-    foretold = monitored.play(*rotate, "--check", "--diff").check()
-    assert foretold.changed == monitored.play(*rotate).check().changed
+    preview = monitored.play(*rotate, "--check", "--diff").check()
+    assert preview.changed == monitored.play(*rotate).check().changed
     after = of_monitor(monitored)
     assert after["ca.crt"].strip() == (monitored.secrets / "pki/ca.crt").read_text().strip() != before["ca.crt"].strip()
     assert after["monitor.crt"] != before["monitor.crt"]
@@ -258,10 +258,10 @@ def test_monitors_follow_a_new_authority(monitored: Site) -> None:
 def test_a_reset_takes_monitors_away_too(monitored: Site) -> None:
     """The last test of this cluster."""
     reset = ("playbooks/reset.yml", "-e", "confirm=judge")
-    foretold = monitored.play(*reset, "--check", "--diff").check()
-    assert foretold.changed == monitored.play(*reset).check().changed
-    left = "ls -d /etc/prometheus /var/lib/prometheus /opt/judge /etc/judge /var/lib/judge 2>/dev/null; true"
-    assert monitored.lab.ssh("m1", left) == ""
+    preview = monitored.play(*reset, "--check", "--diff").check()
+    assert preview.changed == monitored.play(*reset).check().changed
+    listing = "ls -d /etc/prometheus /var/lib/prometheus /opt/judge /etc/judge /var/lib/judge 2>/dev/null; true"
+    assert monitored.lab.ssh("m1", listing) == ""
     assert monitored.lab.ssh("m1", "dpkg-query -W -f '${db:Status-Status}' prometheus 2>/dev/null; true") in {
         "",
         "not-installed",

@@ -40,10 +40,10 @@ pytestmark = [
 @pytest.fixture
 def maker(tmp_path: Path) -> Maker:
     """MongoDB's archive."""
-    made = Maker(tmp_path / "mongodb")
-    made.build("mongodb-org-server", "8.0.1", {"/usr/bin/mongod": bundle() / "bin/mongod"}, "libcurl4t64 | libcurl4")
-    made.publish_suite(SUITE)
-    return made
+    maker = Maker(tmp_path / "mongodb")
+    maker.build("mongodb-org-server", "8.0.1", {"/usr/bin/mongod": bundle() / "bin/mongod"}, "libcurl4t64 | libcurl4")
+    maker.publish_suite(SUITE)
+    return maker
 
 
 @pytest.fixture
@@ -51,11 +51,11 @@ def site(tmp_path: Path) -> Iterator[Site]:
     """One bare host in all three groups."""
     with bare_hosts(["j1"], tmp_path) as hosts:
         path = hosts.inventory / "hosts.yml"
-        known = yaml.safe_load(path.read_text())["all"]["vars"] | SETTINGS
+        variables = yaml.safe_load(path.read_text())["all"]["vars"] | SETTINGS
         path.unlink()
         path.with_name("hosts").write_text(
             f"[judicators]\nj1 ansible_host={hosts.lab.record.address('j1')}\n\n[executors]\nj1\n\n[gateways]\nj1\n\n"
-            "[all:vars]\n" + "".join(f"{key}={value}\n" for key, value in known.items())
+            "[all:vars]\n" + "".join(f"{key}={value}\n" for key, value in variables.items())
         )
         yield Site(hosts.lab, tmp_path)
 
@@ -84,17 +84,17 @@ def test_a_bare_host_fetches_everything_for_itself(
     def listen() -> socket.socket:
         return site.within(lambda: socket.create_server((f"{site.lab.record.network}.1", 0)))
 
-    with proxy(listen, {MONGODB: maker.archive}) as (port, asked):
-        given = ("-e", json.dumps(settings(site, maker, port, wheel)))
-        foretold = site.site("--check", "--diff", *given).check()
-        first = site.site(*given).check()
-        assert MONGODB in asked and len(set(asked)) > 2, "and the distribution's archive, and PyPI"
+    with proxy(listen, {MONGODB: maker.archive}) as (port, requests):
+        options = ("-e", json.dumps(settings(site, maker, port, wheel)))
+        preview = site.site("--check", "--diff", *options).check()
+        first = site.site(*options).check()
+        assert MONGODB in requests and len(set(requests)) > 2, "and the distribution's archive, and PyPI"
         figure(f"site.yml on one bare host that fetches its software: {first.seconds:.0f} s")
-        assert first.changed == foretold.changed
-        assert site.site(*given).check().changed == set()
+        assert first.changed == preview.changed
+        assert site.site(*options).check().changed == set()
     for source, verdict in ((HELLO / "accepted/hello.c", "AC"), (HELLO / "wrong_answer/lower_case.py", "WA")):
-        told = site.judgectl("submit", "--output", "json", str(source))
-        assert json.loads(told.stdout)["verdict"] == verdict, told
+        result = site.judgectl("submit", "--output", "json", str(source))
+        assert json.loads(result.stdout)["verdict"] == verdict, result
     assert "[::]" not in site.lab.ssh("j1", "cat /etc/nginx/conf.d/judge.conf")
     assert "randomize_va_space = 0" in site.lab.ssh("j1", "cat /etc/sysctl.d/91-judge-executor.conf")
     assert "report_interval: 2.5" in site.lab.ssh("j1", "cat /etc/judge/executor.yml")

@@ -39,9 +39,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     work = tmp_path_factory.mktemp("site")
     with bare_hosts(["j1"], work, software=bundle()) as hosts:
         path = hosts.inventory / "hosts.yml"
-        known = yaml.safe_load(path.read_text())
+        inventory = yaml.safe_load(path.read_text())
         groups = {"executors": {"hosts": {"j1": None}}, "gateways": {"hosts": {"j1": None}}}
-        path.write_text(yaml.safe_dump({**known, **groups}))
+        path.write_text(yaml.safe_dump({**inventory, **groups}))
         (hosts.inventory / "group_vars").mkdir()
         settings = {
             "judge_gateway_public_url": f"https://{NAME}",
@@ -58,7 +58,7 @@ def install(site: Site, chain: bytes, key: bytes) -> None:
     site.lab.ssh("j1", f"umask 077 && cat >{PLACE}/privkey.pem", text=key.decode())
 
 
-def whole(server: Issuer, authority: Public) -> tuple[bytes, bytes]:
+def pair_of(server: Issuer, authority: Public) -> tuple[bytes, bytes]:
     return server.pem + authority.middle.pem, server.key_pem
 
 
@@ -67,21 +67,21 @@ def test_a_wrong_certificate_is_a_sentence_before_anything_is_changed(site: Site
     missing = site.site()
     assert f"FAULT: j1: {PLACE}/fullchain.pem: the certificate cannot be read: No such file" in missing.text
     expired = issue(NAME, authority.middle, sans=(NAME,), begins=-3 * DAY, ends=-DAY)
-    install(site, *whole(expired, authority))
-    told = site.site()
-    assert f"FAULT: j1: {PLACE}/fullchain.pem: the certificate expired on " in told.text
+    install(site, *pair_of(expired, authority))
+    run = site.site()
+    assert f"FAULT: j1: {PLACE}/fullchain.pem: the certificate expired on " in run.text
     install(site, authority.server.pem + authority.middle.pem, issue("x").key_pem)
     mixed = site.site()
     assert f"FAULT: j1: {PLACE}/fullchain.pem: the first certificate does not belong to the key" in mixed.text
-    assert {missing.code, told.code, mixed.code} != {0}
-    assert missing.changed | told.changed | mixed.changed == set()
+    assert {missing.code, run.code, mixed.code} != {0}
+    assert missing.changed | run.changed | mixed.changed == set()
     assert {path for path in site.everything("j1") if path.startswith("/etc/judge")} <= set(before)
 
 
 def test_the_cluster_is_deployed_and_verified(
     site: Site, authority: Public, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, figure: Callable[[str], None]
 ) -> None:
-    install(site, *whole(authority.server, authority))
+    install(site, *pair_of(authority.server, authority))
     first = site.site().check()
     figure(f"site.yml on one bare host: {first.seconds:.0f} s")
     assert site.site().check().changed == set()
@@ -93,8 +93,8 @@ def test_the_cluster_is_deployed_and_verified(
     assert refused.returncode != 0 and "CERTIFICATE_VERIFY_FAILED" in refused.stderr
     authority.write(tmp_path)
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "root.crt"))
-    told = site.judgectl("whoami", "--output", "json")
-    assert told.returncode == 0 and json.loads(told.stdout)["user"] == "admin", told
+    result = site.judgectl("whoami", "--output", "json")
+    assert result.returncode == 0 and json.loads(result.stdout)["user"] == "admin", result
     judged = site.judgectl(
         "submit", "--output", "json", str(ROOT / "examples/problems/hello/submissions/accepted/hello.c")
     )
@@ -104,10 +104,10 @@ def test_the_cluster_is_deployed_and_verified(
 def test_nginx_that_serves_a_former_certificate_is_told(site: Site, authority: Public) -> None:
     """As after a renewal whose hook did not reload it; site.yml does."""
     renewed = issue(NAME, authority.middle, sans=(NAME,))
-    install(site, *whole(renewed, authority))
-    told = site.play("playbooks/verify.yml")
-    assert told.code != 0
-    assert f"nginx serves another certificate than {PLACE}/fullchain.pem; run 'systemctl reload nginx'" in told.text
+    install(site, *pair_of(renewed, authority))
+    check = site.play("playbooks/verify.yml")
+    assert check.code != 0
+    assert f"nginx serves another certificate than {PLACE}/fullchain.pem; run 'systemctl reload nginx'" in check.text
     run = site.play("playbooks/renew.yml").check()
     assert run.changed_on("j1") == {"judge_gateway : Nginx follows its configuration"}
     site.play("playbooks/verify.yml").check()
@@ -121,24 +121,24 @@ def test_http_leads_to_https(site: Site) -> None:
 
 def logged(site: Site) -> int:
     """Bytes of all messages in the journal, and of nginx' files."""
-    told = site.lab.ssh(
+    output = site.lab.ssh(
         "j1", "journalctl --sync; journalctl --quiet --output=cat | wc -c; cat /var/log/nginx/* | wc -c"
     )
-    return sum(map(int, told.split()))
+    return sum(map(int, output.split()))
 
 
 @pytest.mark.parametrize("port", [443, 80, 2379, 2380, 7400, 27017])
 @pytest.mark.parametrize("kind", ["TLS that is broken", "no TLS", "nothing"])
 def test_strangers_fill_no_log_of_a_host(site: Site, port: int, kind: str, figure: Callable[[str], None]) -> None:
     data = {"TLS that is broken": b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03" + b"x" * 600, "nothing": b""}
-    where = (site.lab.record.address("j1"), port)
+    address = (site.lab.record.address("j1"), port)
     before = logged(site)
 
     def run() -> int:
         site.enter()
         count, end = 0, time.monotonic() + 4
         while time.monotonic() < end:
-            with contextlib.suppress(OSError), socket.create_connection(where, 5) as connection:
+            with contextlib.suppress(OSError), socket.create_connection(address, 5) as connection:
                 connection.sendall(data.get(kind, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"))
                 if kind != "nothing":
                     connection.settimeout(5)
@@ -147,9 +147,9 @@ def test_strangers_fill_no_log_of_a_host(site: Site, port: int, kind: str, figur
         return count
 
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        sent = sum(done.result() for done in [pool.submit(run) for _ in range(4)])
+        total = sum(future.result() for future in [pool.submit(run) for _ in range(4)])
     grown = logged(site) - before
-    figure(f"port {port}, {kind}: {sent} connections, {grown} bytes of log")
+    figure(f"port {port}, {kind}: {total} connections, {grown} bytes of log")
     assert grown < BOUND
 
 
@@ -163,7 +163,7 @@ def test_what_nginx_logs_is_limited(site: Site) -> None:
     )
     try:
         site.lab.ssh("j1", "systemctl daemon-reload && systemctl reload nginx")
-        shown = site.lab.ssh("j1", "journalctl --sync; journalctl --quiet --output=cat --unit=nginx")
-        assert 0 < shown.count(line) <= 1000
+        output = site.lab.ssh("j1", "journalctl --sync; journalctl --quiet --output=cat --unit=nginx")
+        assert 0 < output.count(line) <= 1000
     finally:
         site.lab.ssh("j1", f"rm -r {extra} /run/flood && systemctl daemon-reload")

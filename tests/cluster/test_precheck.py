@@ -50,8 +50,8 @@ def make_authority(path: Path, *, days: int) -> None:
     """An authority of the real module's making; with negative days one that has expired."""
     with pytest.MonkeyPatch.context() as patch:
         if days < 0:
-            made = ca.now() + datetime.timedelta(days=2 * days)
-            patch.setattr(ca, "now", lambda: made)
+            expiry = ca.now() + datetime.timedelta(days=2 * days)
+            patch.setattr(ca, "now", lambda: expiry)
         ca.Authority(path).make("judge", abs(days))
 
 
@@ -61,8 +61,8 @@ def write_inventory(place: Place, tree: dict[str, Any]) -> None:
 
 def tree_of(place: Place) -> dict[str, Any]:
     """The lab's own inventory, of four hosts without a fault."""
-    found: dict[str, Any] = yaml.safe_load((Path(place.lab.record.inventory) / "hosts.yml").read_text())
-    return found
+    tree: dict[str, Any] = yaml.safe_load((Path(place.lab.record.inventory) / "hosts.yml").read_text())
+    return tree
 
 
 @pytest.fixture(scope="module")
@@ -70,16 +70,16 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     directory = tmp_path_factory.mktemp("precheck")
     (directory / "lab").mkdir()
     with bare_hosts(HOSTS, directory / "lab") as bare:
-        found = Place(
+        place = Place(
             bare.lab, directory, Deployment(bare.lab, tmp_path_factory.mktemp("said"), directory / "hosts.yml")
         )
-        found.hosts.undisturbed()
+        place.hosts.undisturbed()
         make_bundle(directory / "bundle")
-        write_inventory(found, tree_of(found))
-        yield found
+        write_inventory(place, tree_of(place))
+        yield place
 
 
-def said(output: str) -> list[str]:
+def report_of(output: str) -> list[str]:
     """The sentences of a precheck's report."""
     start = output.index('"msg": [')
     sentences: list[str] = json.loads(output[start + len('"msg": ') :].partition("]")[0] + "]")
@@ -88,17 +88,17 @@ def said(output: str) -> list[str]:
 
 def the_one(sentences: list[str], *words: str) -> str:
     """The only sentence with all these words."""
-    found = [sentence for sentence in sentences if all(word in sentence for word in words)]
-    assert len(found) == 1, (words, found, sentences)
-    return found[0]
+    matches = [sentence for sentence in sentences if all(word in sentence for word in words)]
+    assert len(matches) == 1, (words, matches, sentences)
+    return matches[0]
 
 
 def test_a_healthy_lab_has_only_the_warning_about_two_judicators(place: Place) -> None:
-    done = place.hosts.play("playbooks/precheck.yml")
-    assert done.code == 0, done.text
-    assert said(done.text) == ["warning: 2 judicators bear no more failures than 1; use 1 or 3"]
-    assert "changed=0" in done.text and "changed=1" not in done.text
-    assert "[DEPRECATION" not in done.text and "[WARNING" not in done.text
+    run = place.hosts.play("playbooks/precheck.yml")
+    assert run.code == 0, run.text
+    assert report_of(run.text) == ["warning: 2 judicators bear no more failures than 1; use 1 or 3"]
+    assert "changed=0" in run.text and "changed=1" not in run.text
+    assert "[DEPRECATION" not in run.text and "[WARNING" not in run.text
 
 
 def plant(place: Place) -> dict[str, Any]:
@@ -143,16 +143,16 @@ def damaged(place: Place) -> Place:
 def test_all_faults_come_in_one_run_and_nothing_is_written(damaged: Place) -> None:
     place, lab = damaged, damaged.lab
     before = {host: place.hosts.everything(host) for host in HOSTS}
-    here = files_below(place.directory)
+    files = files_below(place.directory)
     lab.forget_connections("g1")
     lab.cut("g1")
-    done = place.hosts.play("playbooks/precheck.yml")
+    run = place.hosts.play("playbooks/precheck.yml")
     lab.heal()
 
-    assert done.code == 2, done.text
-    sentences = said(done.text)
+    assert run.code == 2, run.text
+    sentences = report_of(run.text)
     address = lab.record.address
-    known = [
+    expected = [
         the_one(sentences, "warning: 2 judicators", "use 1 or 3"),
         the_one(sentences, "FAULT: e3: it has no address", "set ansible_host"),
         the_one(sentences, f"FAULT: j1: it has the same address as e2, {address('j1')}", "correct one"),
@@ -172,12 +172,12 @@ def test_all_faults_come_in_one_run_and_nothing_is_written(damaged: Place) -> No
         the_one(sentences, "FAULT: e1:", "judge_executor_cores", "roles/judge_executor/README.md"),
         the_one(sentences, "FAULT: e1, e2, e3, g1, j1, j2: value of judge_log_level must be one of: debug"),
     ]
-    assert sorted(known) == sorted(sentences), "a sentence too many"
-    assert re.search(r"its clock is 3[56]\d\d\.\d s ahead", done.text), "an hour, however long the way there was"
+    assert sorted(expected) == sorted(sentences), "a sentence too many"
+    assert re.search(r"its clock is 3[56]\d\d\.\d s ahead", run.text), "an hour, however long the way there was"
     faults = sum(sentence.startswith("FAULT") for sentence in sentences)
-    assert f"{faults} faults found, listed above" in done.text
+    assert f"{faults} faults found, listed above" in run.text
 
-    assert files_below(place.directory) == here, "the controller's files are as before"
+    assert files_below(place.directory) == files, "the controller's files are as before"
     for host in HOSTS:
         changed = differences(before[host], place.hosts.everything(host))
         assert changed == [], f"{host}: a precheck has written"
@@ -190,9 +190,9 @@ def test_too_many_judicators(place: Place) -> None:
         f"j{number}": {"ansible_host": f"192.0.2.{number}"} for number in range(3, 10)
     }
     write_inventory(place, tree)
-    done = place.hosts.play("playbooks/precheck.yml", "--limit", "e1")
-    assert done.code != 0
-    assert the_one(said(done.text), "there are 9 judicators and at most 7 can vote", "leave 7 or fewer")
+    run = place.hosts.play("playbooks/precheck.yml", "--limit", "e1")
+    assert run.code != 0
+    assert the_one(report_of(run.text), "there are 9 judicators and at most 7 can vote", "leave 7 or fewer")
 
 
 def test_site_stops_at_the_same_faults(damaged: Place) -> None:
@@ -201,10 +201,10 @@ def test_site_stops_at_the_same_faults(damaged: Place) -> None:
     write_inventory(place, tree_of(place))
     before = place.hosts.everything("g1")
     for mode in ([], ["--check", "--diff"]):
-        done = place.hosts.site("--limit", "e1,g1", *mode)
-        assert done.code != 0
-        the_one(said(done.text), "e1: its system is ubuntu noble")
-        assert "What every host has" not in done.text and "Groups of the daemons exist" not in done.text
+        run = place.hosts.site("--limit", "e1,g1", *mode)
+        assert run.code != 0
+        the_one(report_of(run.text), "e1: its system is ubuntu noble")
+        assert "What every host has" not in run.text and "Groups of the daemons exist" not in run.text
     assert place.hosts.everything("g1") == before
 
 
@@ -213,19 +213,19 @@ def test_an_authority_that_is_kept_elsewhere_is_the_one_that_is_looked_at(place:
     write_inventory(place, tree_of(place))
     elsewhere = place.directory / "elsewhere"
     make_authority(elsewhere, days=-3)
-    done = place.hosts.play("playbooks/precheck.yml", "-e", f"judge_pki_directory={elsewhere}")
-    assert done.code != 0
-    found = the_one(said(done.text), "FAULT: the cluster's CA", "expired on")
-    assert str(elsewhere / "ca.crt") in found
+    run = place.hosts.play("playbooks/precheck.yml", "-e", f"judge_pki_directory={elsewhere}")
+    assert run.code != 0
+    sentence = the_one(report_of(run.text), "FAULT: the cluster's CA", "expired on")
+    assert str(elsewhere / "ca.crt") in sentence
 
 
 @pytest.mark.parametrize(
-    ("extra", "told"),
+    ("extra", "message"),
     [
         ("judge_source=cdrom", "must be one of: bundle, online, got: cdrom"),
         ("judge_precheck_clock_skew=much", "judge_precheck_clock_skew"),
     ],
 )
-def test_a_wrong_setting_of_the_precheck_itself_is_named(place: Place, extra: str, told: str) -> None:
-    done = place.hosts.play("playbooks/precheck.yml", "-e", extra)
-    assert done.code != 0 and told in done.text and "Traceback" not in done.text
+def test_a_wrong_setting_of_the_precheck_itself_is_named(place: Place, extra: str, message: str) -> None:
+    run = place.hosts.play("playbooks/precheck.yml", "-e", extra)
+    assert run.code != 0 and message in run.text and "Traceback" not in run.text

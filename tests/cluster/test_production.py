@@ -82,13 +82,13 @@ def site(tmp_path_factory: pytest.TempPathFactory, settings: list[str]) -> Itera
     work = tmp_path_factory.mktemp("site")
     make_bundle(work / "bundle", *settings)
     names = [f"j{number}" for number in range(1, JUDICATORS + 1)]
-    with bare_hosts(names, work, software=work / "bundle") as found:
-        path = found.inventory / "hosts.yml"
+    with bare_hosts(names, work, software=work / "bundle") as deployment:
+        path = deployment.inventory / "hosts.yml"
         tree = yaml.safe_load(path.read_text())
         for group in ("executors", "gateways"):
             tree["all"]["children"][group]["hosts"] = {"j1": tree["all"]["children"]["judicators"]["hosts"]["j1"]}
         path.write_text(yaml.safe_dump(tree, sort_keys=False, width=1000))
-        yield found
+        yield deployment
 
 
 def versions(site: Deployment) -> list[str]:
@@ -98,19 +98,19 @@ def versions(site: Deployment) -> list[str]:
 
 def programs(site: Deployment) -> set[tuple[str, ...]]:
     """The packages' versions of etcd and MongoDB on all hosts, whose programs run, and none that was replaced since."""
-    found = set()
+    digests = set()
     for host in site.hosts:
-        found.add(tuple(site.lab.ssh(host, "dpkg-query -W -f '${Version} ' etcd-server mongodb-org-server").split()))
+        digests.add(tuple(site.lab.ssh(host, "dpkg-query -W -f '${Version} ' etcd-server mongodb-org-server").split()))
         running = site.lab.ssh(host, "readlink /proc/$(pgrep -xo mongod)/exe /proc/$(pgrep -xo etcd)/exe").split()
         assert running == ["/usr/bin/mongod", "/usr/bin/etcd"], "and not one that was deleted"
-    return found
+    return digests
 
 
-def done(site: Deployment, *arguments: str) -> float:
+def play_timed(site: Deployment, *arguments: str) -> float:
     """The seconds of a playbook that check mode has foretold, and that has nothing to do a second time."""
-    foretold = site.play(*arguments, "--check", "--diff").check()
+    preview = site.play(*arguments, "--check", "--diff").check()
     run = site.play(*arguments).check()
-    assert foretold.changed == run.changed
+    assert preview.changed == run.changed
     assert site.play(*arguments).check().changed == set()
     return run.seconds
 
@@ -119,10 +119,10 @@ def test_a_cluster_of_mongodb_s_own_packages(site: Deployment, settings: list[st
     figure(f"site.yml on {JUDICATORS} bare hosts: {site.site(*settings).check().seconds:.0f} s")
     assert versions(site) == ["5.0.4", "5.0"]
     for host in site.hosts:
-        told = site.lab.ssh(
+        output = site.lab.ssh(
             host, "dpkg-query -W -f '${Version}' mongodb-org-server; test ! -e /opt/judge/bundle/bin/mongod"
         )
-        assert told == "5.0.4"
+        assert output == "5.0.4"
     assert site.site(*settings).check().changed == set()
 
 
@@ -142,18 +142,18 @@ def test_the_next_series_and_a_newer_etcd_and_back(
     make_bundle(site.work / "bundle", *settings, "-e", json.dumps({"judge_bundle_etcd_repository": etcd.line}))
 
     upgrade = ["playbooks/upgrade.yml", *settings, "-e", "judge_bundle_upgrade=true"]
-    figure(f"upgrade.yml to MongoDB 6.0 and another etcd: {done(site, *upgrade):.0f} s")
+    figure(f"upgrade.yml to MongoDB 6.0 and another etcd: {play_timed(site, *upgrade):.0f} s")
     assert versions(site) == ["6.0.27", "5.0"], "it could still go back"
     assert programs(site) == {(newer, "6.0.27")}
 
     back = ["playbooks/rollback.yml", *settings]
-    figure(f"rollback.yml to MongoDB 5.0 and Debian's etcd: {done(site, *back):.0f} s")
+    figure(f"rollback.yml to MongoDB 5.0 and Debian's etcd: {play_timed(site, *back):.0f} s")
     assert versions(site) == ["5.0.4", "5.0"]
     assert programs(site) == {(newer.removesuffix("+maker1"), "5.0.4")}
 
     site.play(*upgrade).check()
     raised = [*upgrade, "-e", "judge_upgrade_features=true"]
-    figure(f"upgrade.yml with the features of MongoDB 6.0: {done(site, *raised):.0f} s")
+    figure(f"upgrade.yml with the features of MongoDB 6.0: {play_timed(site, *raised):.0f} s")
     assert versions(site) == ["6.0.27", "6.0"]
     refused = site.play(*back)
     assert refused.code != 0 and not refused.changed

@@ -93,18 +93,18 @@ def killed(site: Site, arguments: tuple[str, ...], number: int) -> Run:
 
 def test_all_secrets_are_replaced_and_shown_nowhere(deployed: Site, verbs: Verbs) -> None:
     old = of_controller(deployed.secrets) | of_hosts(deployed.lab)
-    foretold = deployed.play(*ROTATE, "--check", "--diff").check()
+    preview = deployed.play(*ROTATE, "--check", "--diff").check()
     runs: list[Run] = []
     with ProcessWatch(deployed.lab) as watch:
         verbs.measure(
             "rotate", HOSTS, lambda: runs.append(deployed.play(*ROTATE, "-vvv", "--diff").check()), planned=True
         )
-    assert foretold.changed == runs[0].changed
+    assert preview.changed == runs[0].changed
     new = of_controller(deployed.secrets) | of_hosts(deployed.lab)
     for name in ("mongodb.keyfile", "mongodb.password", "session.key", "admin.token", "pki/ca.key"):
-        ours = f"the controller's {name}"
-        assert not {needle for needle, whose in old.items() if whose == ours} & {
-            needle for needle, whose in new.items() if whose == ours
+        owner = f"the controller's {name}"
+        assert not {needle for needle, holder in old.items() if holder == owner} & {
+            needle for needle, holder in new.items() if holder == owner
         }, name
     assert leaks(old | new, {"rotate.yml": runs[0].text, "the process list": watch.text()}) == []
     assert leaks(old | new, {f"the journal of {host}": journal(deployed.lab, host) for host in HOSTS}) == []
@@ -128,30 +128,30 @@ def test_a_rotation_that_is_killed_anywhere_is_finished_by_another_run(
 
 
 def test_a_lost_secret_is_refused_before_anything_is_changed(deployed: Site) -> None:
-    kept = deployed.secret("mongodb.password")
+    password = deployed.secret("mongodb.password")
     (deployed.secrets / "mongodb.password").unlink()
     try:
         run = deployed.site()
         assert run.code != 0 and "the cluster knows no other one" in run.text and not run.changed
     finally:
-        (deployed.secrets / "mongodb.password").write_text(f"{kept}\n")
+        (deployed.secrets / "mongodb.password").write_text(f"{password}\n")
         (deployed.secrets / "mongodb.password").chmod(0o600)
 
 
 def test_what_differs_and_what_runs_is_told(deployed: Site, tmp_path: Path) -> None:
     assert json.loads(deployed.judgectl("drift", "--json").stdout) == []
     deployed.lab.ssh("e1", "echo '# by hand' >> /etc/judge/executor.yml")
-    found = deployed.judgectl("drift", "--json")
-    assert found.returncode == 1
-    assert {(one["host"], one["what"]) for one in json.loads(found.stdout)} >= {("e1", "/etc/judge/executor.yml")}
+    drift = deployed.judgectl("drift", "--json")
+    assert drift.returncode == 1
+    assert {(entry["host"], entry["what"]) for entry in json.loads(drift.stdout)} >= {("e1", "/etc/judge/executor.yml")}
     deployed.site("--limit", "e1").check()
-    told = deployed.judgectl("versions", "--output", "json")
-    rows = {(row["host"], row["what"]): row for row in json.loads(told.stdout)}
-    assert told.returncode == 0, told.stderr
+    versions_result = deployed.judgectl("versions", "--output", "json")
+    rows = {(row["host"], row["what"]): row for row in json.loads(versions_result.stdout)}
+    assert versions_result.returncode == 0, versions_result.stderr
     assert rows["j1", "mongod"]["installed"] == rows["j1", "mongod"]["running"] != ""
     archive = tmp_path / "case.tar.gz"
-    done = deployed.judgectl("support", "--to", str(archive))
-    assert done.returncode == 0, done.stderr
+    result = deployed.judgectl("support", "--to", str(archive))
+    assert result.returncode == 0, result.stderr
     with tarfile.open(archive) as opened:
         files = [member for member in opened if member.isfile()]
         texts = {member.name: opened.extractfile(member).read().decode() for member in files}  # type: ignore[union-attr]
@@ -177,7 +177,7 @@ def test_a_release_that_judges_wrongly_stays_on_one_host_and_judges_nothing(
     assert "'c that prints something else' is RTE instead of WA, it was WA; e2 is drained" in stopped.text
     now = releases(deployed)
     assert {host for host in HOSTS if now[host] != before[host]} == {"e2"}
-    assert any("'e2' is drained: an upgrade was stopped" in told for told in deployed.status().warnings)
+    assert any("'e2' is drained: an upgrade was stopped" in warning for warning in deployed.status().warnings)
     back = "playbooks/rollback.yml"
     verbs.measure("rollback of a first host", ("e2",), lambda: deployed.play(back).check(), planned=True)
     assert releases(deployed) == before
@@ -223,7 +223,7 @@ def test_to_the_next_release_and_back_though_killed(
     mongod = mongods(deployed)
     newer_bundle(deployed, project(tmp_path / "project", NEXT))
     upgrade = ("playbooks/upgrade.yml", "-e", f"judge_version={NEXT}")
-    foretold = [deployed.play(*upgrade, "--check", "--diff").check()]
+    preview = [deployed.play(*upgrade, "--check", "--diff").check()]
     runs: list[Run] = []
     verbs.measure("upgrade", HOSTS, lambda: runs.append(deployed.play(*upgrade).check()), planned=True)
     assert all(NEXT in deployed.lab.ssh(host, "readlink /opt/judge/current") for host in HOSTS)
@@ -231,12 +231,12 @@ def test_to_the_next_release_and_back_though_killed(
     assert yaml.safe_load((deployed.secrets / "upgrade.yml").read_text())["to"] == NEXT
     assert deployed.play(*upgrade).check().changed == set()
     back = ("playbooks/rollback.yml",)
-    foretold.append(deployed.play(*back, "--check", "--diff").check())
+    preview.append(deployed.play(*back, "--check", "--diff").check())
     verbs.measure("rollback", HOSTS, lambda: runs.append(deployed.play(*back).check()), planned=True)
     assert {deployed.lab.ssh(host, "readlink /opt/judge/current").strip() for host in HOSTS} == {before}
     assert mongods(deployed) == mongod
     assert deployed.play(*back).check().changed == set()
-    assert [one.changed for one in foretold] == [one.changed for one in runs]
+    assert [run.changed for run in preview] == [run.changed for run in runs]
     reached = verbs.killed("upgrade", HOSTS, len(runs[0].tasks), functools.partial(killed, deployed, upgrade))
     figure(f"upgrade was cut off at: {', '.join(reached)}")
     reached = verbs.killed("rollback", HOSTS, len(runs[1].tasks), functools.partial(killed, deployed, back))

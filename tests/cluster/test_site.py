@@ -29,8 +29,8 @@ def all_secrets(deployed: Site) -> Needles:
 
 def everywhere(deployed: Site, secrets: Needles) -> list[str]:
     """Leaks on the hosts themselves: in their journals, and in files."""
-    found = leaks(secrets, {f"the journal of {host}": journal(deployed.lab, host) for host in HOSTS})
-    return found + [text for host in HOSTS for text in copies_on(deployed.lab, host, secrets)]
+    sentences = leaks(secrets, {f"the journal of {host}": journal(deployed.lab, host) for host in HOSTS})
+    return sentences + [text for host in HOSTS for text in copies_on(deployed.lab, host, secrets)]
 
 
 def test_bare_hosts_become_a_cluster_that_judges(deployed: Site, figure: Figure) -> None:
@@ -63,13 +63,13 @@ def test_a_second_run_changes_nothing(deployed: Site, figure: Figure) -> None:
 
 def test_every_kind_of_secret_is_looked_for(deployed: Site) -> None:
     names = set(all_secrets(deployed).values())
-    wanted = {"the controller's pki/ca.key", "the controller's pki/ca.passphrase", "the controller's admin.token"}
-    wanted |= {f"j1:/etc/judge/tls/{name}.key" for name in ("etcd", "mongodb", "judicator")}
-    wanted |= {"e1:/etc/judge/tls/executor.key", "g1:/etc/judge/tls/https.key", "g1:/etc/judge/tls/gateway.key"}
-    wanted |= {"g1:/etc/judge/session.key"}
-    assert wanted <= names
+    expected = {"the controller's pki/ca.key", "the controller's pki/ca.passphrase", "the controller's admin.token"}
+    expected |= {f"j1:/etc/judge/tls/{name}.key" for name in ("etcd", "mongodb", "judicator")}
+    expected |= {"e1:/etc/judge/tls/executor.key", "g1:/etc/judge/tls/https.key", "g1:/etc/judge/tls/gateway.key"}
+    expected |= {"g1:/etc/judge/session.key"}
+    assert expected <= names
     for name in ("mongodb.keyfile", "mongodb.password"):
-        assert any(one.endswith((name, "judicator.password")) for one in names), "one secret in several files"
+        assert any(label.endswith((name, "judicator.password")) for label in names), "one secret in several files"
 
 
 def test_the_first_deployment_shows_no_secret(deployed: Site) -> None:

@@ -67,8 +67,8 @@ def besieged(deployed: Site, attack: str, work: Callable[[Crowd], None]) -> None
             with crowd(
                 gateway_of(deployed), count, begin, drip=b"x", every=3.0, tls=TLS if secured else None,
                 read=attack != "slow readers", enter=deployed.enter,
-            ) as made:  # fmt: skip
-                work(made)
+            ) as crowd_of:  # fmt: skip
+                work(crowd_of)
         except BaseException as exc:  # noqa: BLE001 - it is raised below, in the test's own thread
             faults.append(exc)
 
@@ -86,13 +86,13 @@ def test_everybody_else_is_served_meanwhile(deployed: Site, attack: str, figure:
     restarts = deployed.restarts("g1")
     took: dict[str, list[float]] = {"alive": [], "status": [], "a verdict": []}
 
-    def work(made: Crowd) -> None:
+    def work(strangers: Crowd) -> None:
         with deployed.api(timeout=60) as api:
             for _ in range(5):
-                for what, path in (("alive", "/alive"), ("status", "/status")):
+                for label, path in (("alive", "/alive"), ("status", "/status")):
                     started = time.monotonic()
                     assert api.request("GET", path).status_code == 200
-                    took[what].append(time.monotonic() - started)
+                    took[label].append(time.monotonic() - started)
             started = time.monotonic()
             task = api.submit(m.Submission(command="true"))
             version = task.version
@@ -101,24 +101,24 @@ def test_everybody_else_is_served_meanwhile(deployed: Site, attack: str, figure:
                 task = api.get(task.id, wait=20, version=version)
                 version = task.version
             took["a verdict"].append(time.monotonic() - started)
-        figure(f"{attack}: {len(made.sockets)} connections, {made.open} of them open at the end")
+        figure(f"{attack}: {len(strangers.sockets)} connections, {strangers.open} of them open at the end")
 
     besieged(deployed, attack, work)
-    figure(f"{attack}: at the slowest " + ", ".join(f"{what} {max(times):.2f} s" for what, times in took.items()))
+    figure(f"{attack}: at the slowest " + ", ".join(f"{label} {max(times):.2f} s" for label, times in took.items()))
     assert max(took["alive"] + took["status"]) < SOON
     assert deployed.restarts("g1") == restarts, "busy is not hung"
 
 
 def test_slow_strangers_come_to_an_end(deployed: Site) -> None:
-    def work(made: Crowd) -> None:
-        wait_for(lambda: made.open == 0, timeout=90, what="the end of all of them")
+    def work(strangers: Crowd) -> None:
+        wait_for(lambda: strangers.open == 0, timeout=90, what="the end of all of them")
 
     besieged(deployed, "half of a head", work)
 
 
 def test_failed_log_ins_are_slowed_down_by_address(deployed: Site) -> None:
     """The proxy's word counts, the client's own does not."""
-    said: list[httpx.Response] = []
+    answers: list[httpx.Response] = []
 
     def run() -> None:
         deployed.enter()
@@ -126,11 +126,11 @@ def test_failed_log_ins_are_slowed_down_by_address(deployed: Site) -> None:
         with httpx.Client(base_url=f"https://{host}:{port}", verify=False, trust_env=False) as client:
             for number in range(60):
                 headers = {"Authorization": "Bearer guess", "X-Forwarded-For": f"192.0.2.{number}"}
-                said.append(client.get("/api/v1/whoami", headers=headers))
+                answers.append(client.get("/api/v1/whoami", headers=headers))
 
     thread = threading.Thread(target=run)
     thread.start()
     thread.join()
-    assert said[0].status_code == 401 and said[-1].status_code == 429
-    assert int(said[-1].headers["retry-after"]) >= 1
-    assert "192.0.2." not in said[-1].text
+    assert answers[0].status_code == 401 and answers[-1].status_code == 429
+    assert int(answers[-1].headers["retry-after"]) >= 1
+    assert "192.0.2." not in answers[-1].text

@@ -62,69 +62,71 @@ class Stolen:
     def answers(self) -> dict[str, dict[str, set[str]]]:
         """By certificate and door, all judicators' answers."""
         program = (sys.executable, "-m", "tests.support.processes.thief", str(self.directory), *self.addresses)
-        done = subprocess.run(
+        completed = subprocess.run(
             self.site.command(*program), cwd=ROOT, capture_output=True, text=True, check=True, timeout=300
         )
-        told: dict[str, dict[str, dict[str, str]]] = json.loads(done.stdout)
-        return {name: {door: {one[door] for one in each.values()} for door in DOORS} for name, each in told.items()}
+        sets: dict[str, dict[str, dict[str, str]]] = json.loads(completed.stdout)
+        return {
+            name: {door: {doors[door] for doors in hosts.values()} for door in DOORS} for name, hosts in sets.items()
+        }
 
     def open_what_they_should(self) -> None:
         """As long as the host belongs to the cluster; mongod wants a password beside them."""
-        told = self.answers()
-        assert told[self.name]["rpc"] == told[self.name]["etcd"] == {OPEN}
-        assert told[self.name]["mongod"] == {"13 Unauthorized"}
+        replies = self.answers()
+        assert replies[self.name]["rpc"] == replies[self.name]["etcd"] == {OPEN}
+        assert replies[self.name]["mongod"] == {"13 Unauthorized"}
         # Members believe a certificate only where its addresses are: at the host itself, not where its keys went.
-        assert [name for name, doors in told.items() if OPEN in doors["peer"]] == []
+        assert [name for name, doors in replies.items() if OPEN in doors["peer"]] == []
         at_home = self.site.lab.ssh(self.host, PEERS.format(address=self.addresses[0]))
         members = ("judicator", "etcd")  # the proxies of other hosts have a pair called etcd as well
         assert set(at_home.splitlines()) == {
-            f"{name} {OPEN if (self.name, name) == members else 'closed'}" for name in told
+            f"{name} {OPEN if (self.name, name) == members else 'closed'}" for name in replies
         }
 
     def open_nothing(self) -> None:
         """Every judicator, every member of etcd and every mongod refuses them."""
-        told = self.answers()
-        own = told[self.name]
-        assert all(one.startswith("403 ") and "was removed from this cluster" in one for one in own["rpc"]), told
-        assert all("was removed from this cluster" in one for one in own["etcd"]), told
+        replies = self.answers()
+        own = replies[self.name]
+        assert all(text.startswith("403 ") and "was removed from this cluster" in text for text in own["rpc"]), replies
+        assert all("was removed from this cluster" in text for text in own["etcd"]), replies
         assert own["mongod"] == {"13 Unauthorized"}
-        assert [(name, door) for name, doors in told.items() for door, said in doors.items() if OPEN in said] == []
+        assert [(name, door) for name, doors in replies.items() for door, text in doors.items() if OPEN in text] == []
 
 
 @contextmanager
 def robbed(site: Site, verb: Verb, directory: Path) -> Iterator[list[Stolen]]:
     """Around what takes hosts out: their keys open something before and nothing after it, and nothing is left there."""
     stolen = [Stolen(site, host, directory / host) for host in verb.hosts if verb.gone]
-    for one in stolen:
-        one.open_what_they_should()
+    for copy in stolen:
+        copy.open_what_they_should()
     yield stolen
-    for host, one in zip(verb.hosts, stolen, strict=False):
-        one.open_nothing()
+    for host, copy in zip(verb.hosts, stolen, strict=False):
+        copy.open_nothing()
         paths = "/etc/judge /var/lib/judge /opt/judge /run/judge"
         if not verb.dead:
             # -xdev: what a host has mounted there itself is its own.
             assert site.lab.ssh(host, f"find {paths} -xdev -type f 2>/dev/null; getent passwd judge; true") == "", host
-        told = site.lab.ssh(
-            next(one for one in JUDICATORS if one != host),
+        output = site.lab.ssh(
+            next(judicator for judicator in JUDICATORS if judicator != host),
             "etcdctl --endpoints unix:///var/lib/judge/etcd/client.sock:1 member list",
         )
-        members = {line.split(", ")[2] for line in told.splitlines()}
+        members = {line.split(", ")[2] for line in output.splitlines()}
         assert members == set(JUDICATORS) - {host}
 
 
 def whole_run(site: Site, verbs: Verbs, verb: Verb) -> None:
     """Check mode foretells it, submissions do not notice it, and a second run has nothing to do."""
-    foretold = site.play(*verb.play, "--check", "--diff").check() if verb.foretold else None
-    done: list[Run] = []
+    preview = site.play(*verb.play, "--check", "--diff").check() if verb.foretold else None
+    runs: list[Run] = []
 
     def act() -> None:
         if verb.before:
             verb.before(site)
-        done.append(site.play(*verb.play).check())
+        runs.append(site.play(*verb.play).check())
 
     verbs.run(verb, act)
-    if foretold:
-        assert done[0].changed == foretold.changed
+    if preview:
+        assert runs[0].changed == preview.changed
     if verb.again:
         second = site.play(*verb.play).check()
         assert second.changed == set(), second.text[-6000:]
@@ -132,18 +134,18 @@ def whole_run(site: Site, verbs: Verbs, verb: Verb) -> None:
 
 @ROWS
 def test_a_verb_is_foretold_and_not_noticed(deployed: Site, verbs: Verbs, verb: Verb, tmp_path: Path) -> None:
-    others = {host: deployed.restarts(host) for host in deployed.hosts if host not in verb.hosts}
+    restarts = {host: deployed.restarts(host) for host in deployed.hosts if host not in verb.hosts}
     assert verbs.control  # now, with all hosts there: it would bring a removed one back
     with robbed(deployed, verb, tmp_path) as stolen:
         whole_run(deployed, verbs, verb)
     if verb.back:
         whole_run(deployed, verbs, verb.back)
     deployed.whole()
-    for one in stolen:
-        one.open_nothing()  # the name belongs to the cluster again, and the keys of before to nobody
+    for copy in stolen:
+        copy.open_nothing()  # the name belongs to the cluster again, and the keys of before to nobody
     assert deployed.site("--check").check().changed == set()
     if not verb.before:  # a host that has died has its place taken by another, of which judicators are told
-        assert {host: deployed.restarts(host) for host in others} == others
+        assert {host: deployed.restarts(host) for host in restarts} == restarts
 
 
 @ROWS
@@ -152,30 +154,30 @@ def test_a_verb_that_is_killed_three_times_ends_as_if_it_had_not_been(
 ) -> None:
     files = {host: deployed.written(host) for host in deployed.hosts}
 
-    def cut_off(one: Verb) -> None:
+    def cut_off(verb: Verb) -> None:
         def act() -> None:
-            if one.before:
-                one.before(deployed)
-            foretold = deployed.play(*one.play, "--check").check()
+            if verb.before:
+                verb.before(deployed)
+            preview = deployed.play(*verb.play, "--check").check()
             runs: list[Run] = []
 
             def play(at: int) -> Run:
-                runs.append(deployed.play(*one.play, kill_at=at))
+                runs.append(deployed.play(*verb.play, kill_at=at))
                 return runs[-1]
 
-            reached = verbs.cut_off(one.label, len(foretold.tasks), play)
-            assert changed(runs) == foretold.changed
-            figure(f"{one.name} {', '.join(one.hosts)} was cut off at: {'; '.join(reached)}")
+            reached = verbs.cut_off(verb.label, len(preview.tasks), play)
+            assert changed(runs) == preview.changed
+            figure(f"{verb.name} {', '.join(verb.hosts)} was cut off at: {'; '.join(reached)}")
 
-        verbs.run(one, act, ", killed 3 times")
+        verbs.run(verb, act, ", killed 3 times")
 
     with robbed(deployed, verb, tmp_path) as stolen:
         cut_off(verb)
     if verb.back:
         cut_off(verb.back)
     deployed.whole()
-    for one in stolen:
-        one.open_nothing()
+    for copy in stolen:
+        copy.open_nothing()
     assert {host: deployed.written(host) for host in deployed.hosts} == files
     assert deployed.site("--check").check().changed == set()
 
@@ -199,10 +201,10 @@ def test_what_would_lose_a_majority_is_refused_and_changes_nothing(deployed: Sit
 @pytest.mark.parametrize("arguments", [("remove", "judge_remove=e1"), ("replace", "judge_replace=e1")])
 def test_a_plan_is_shown_and_nothing_done_until_it_is_confirmed(deployed: Site, arguments: tuple[str, str]) -> None:
     playbook, variable = arguments
-    asked = deployed.play(f"playbooks/{playbook}.yml", "-e", variable)
-    assert asked.code != 0
-    assert ("-e confirm=e1" if playbook == "remove" else "the old machine") in asked.text
-    assert not asked.changed
+    refusal = deployed.play(f"playbooks/{playbook}.yml", "-e", variable)
+    assert refusal.code != 0
+    assert ("-e confirm=e1" if playbook == "remove" else "the old machine") in refusal.text
+    assert not refusal.changed
     wrong = deployed.play(f"playbooks/{playbook}.yml", "-e", variable, "-e", "confirm=e2")
     assert wrong.code != 0
     assert not wrong.changed
@@ -216,25 +218,25 @@ def test_maintain_runs_the_command_while_the_services_are_stopped(deployed: Site
 
 def test_a_member_that_left_the_inventory_only_is_named(deployed: Site) -> None:
     path = deployed.inventory / "hosts.yml"
-    whole = path.read_text()
-    tree = yaml.safe_load(whole)
+    content = path.read_text()
+    tree = yaml.safe_load(content)
     del tree["all"]["children"]["executors"]["hosts"]["e2"]
     path.write_text(yaml.safe_dump(tree, sort_keys=False))
     try:
         run = deployed.site("--check").check()
     finally:
-        path.write_text(whole)
+        path.write_text(content)
     assert "e2 is an executor, and not in the inventory" in run.text
 
 
 def test_a_dead_executor_keeps_nobody_from_anything(deployed: Site) -> None:
     """A renewal, a rollback (to the release that runs), and the stop of the whole cluster."""
     release = deployed.lab.ssh("j1", "basename $(readlink /opt/judge/current)").strip().rpartition("-")[0]
-    others = [host for host in deployed.hosts if host != "e2"]
+    survivors = [host for host in deployed.hosts if host != "e2"]
     deployed.lab.kill("e2")
     try:
         renewed = deployed.play("playbooks/renew.yml", "-e", "judge_pki_renew_all=true").check()
-        assert {host for host, task in renewed.changed if task.endswith("are right and last")} == set(others)
+        assert {host for host, task in renewed.changed if task.endswith("are right and last")} == set(survivors)
         assert "left out, as they cannot be reached: e2; their certificates are renewed by the next run" in renewed.text
         share = ("-e", "judge_precheck_missing_executors=50")
         back = deployed.play("playbooks/rollback.yml", "-e", f"judge_rollback_version={release}", *share).check()
@@ -244,7 +246,7 @@ def test_a_dead_executor_keeps_nobody_from_anything(deployed: Site) -> None:
         assert refused.code != 0 and not refused.changed
         stopped = deployed.play("playbooks/stop.yml", "-e", "confirm=judge").check()
         assert "left as they are, as they cannot be reached: e2" in stopped.text
-        for host in others:
+        for host in survivors:
             assert deployed.lab.ssh(host, "systemctl is-active judge-boot.service || true").strip() == "inactive", host
     finally:
         deployed.lab.start("e2")
@@ -256,12 +258,12 @@ def test_a_dead_executor_keeps_nobody_from_anything(deployed: Site) -> None:
 
 def test_site_is_refused_before_it_writes_where_a_majority_would_be_lost(deployed: Site) -> None:
     """And only where a member would be restarted: judicators are others' too."""
-    here = ("--limit", "all:!j2")
+    limit = ("--limit", "all:!j2")
     files = {host: deployed.written(host) for host in deployed.hosts}
     deployed.lab.freeze("j2")
     try:
-        assert deployed.site(*here).check().changed == set()
-        refused = deployed.site(*here, "-e", "judge_mongodb_cache_gib=0.3")
+        assert deployed.site(*limit).check().changed == set()
+        refused = deployed.site(*limit, "-e", "judge_mongodb_cache_gib=0.3")
         executors = deployed.site("--limit", "e1,e2", "-e", "judge_executor_report_interval=0.9").check()
     finally:
         deployed.lab.thaw("j2")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.cluster.table import KILLED, PLANNED, ROWS, Verb, named
+from tests.cluster.table import KILLED, PLANNED, ROWS, Verb, text
 from tests.support.clients import Ledger, faults, outage
 from tests.support.lab import ROOT, Run, Site
 
@@ -59,7 +59,7 @@ class Table:
         """Put a row into the table; AssertionError for one that tests/cluster/table.py does not name."""
         self.rows.append(row)
         self.path.parent.mkdir(exist_ok=True)
-        self.path.write_text("\n".join((*HEAD, *(one.line() for one in self.rows))) + "\n")
+        self.path.write_text("\n".join((*HEAD, *(row.line() for row in self.rows))) + "\n")
         assert (row.verb, row.hosts) in ROWS, f"tests/cluster/table.py does not name {row.line()}"
 
 
@@ -79,13 +79,13 @@ class Verbs:
             self._control = self.measure("(site.yml, nothing to do)", self.site.hosts, lambda: self.site.site().check())
         return self._control
 
-    def run(self, verb: Verb, act: Callable[[], object], more: str = "") -> Row | None:
+    def run(self, verb: Verb, act: Callable[[], object], suffix: str = "") -> Row | None:
         """A row of the table, as `measure` does it; None for what nobody can hand in meanwhile."""
         if not verb.streamed:
             act()
             return None
         # A killed one is a person's patience more, and the machines' that start it again.
-        return self.measure(verb.title + more, verb.hosts, act, planned=verb.planned and not more)
+        return self.measure(verb.title + suffix, verb.hosts, act, planned=verb.planned and not suffix)
 
     def measure(
         self, verb: str, hosts: Sequence[str], act: Callable[[], object], *, planned: bool = False, settle: int = 3
@@ -109,8 +109,8 @@ class Verbs:
         noticed = outage(ledger, began, ended)
         row = self._row(verb, hosts, seconds, noticed.verdicts, noticed.acknowledged, ledger)
         self.table.keep(row)
-        found = faults(ledger)
-        assert not found, "\n".join([f"{len(found)} of {len(ledger.offered)}:", *found[:20]])
+        broken = faults(ledger)
+        assert not broken, "\n".join([f"{len(broken)} of {len(ledger.offered)}:", *broken[:20]])
         if planned and noticed.verdicts > PLANNED:
             self.late.append(row.line())
         return row
@@ -125,9 +125,9 @@ class Verbs:
         verb: str, hosts: Sequence[str], seconds: float, verdicts: float, acknowledged: float, ledger: Ledger
     ) -> Row:
         kinds = [text.partition(":")[0] for text in faults(ledger)]
-        lost, doubled = kinds.count("lost"), kinds.count("doubled")
-        wrong = len(kinds) - lost - doubled
-        return Row(verb, named(hosts), seconds, verdicts, acknowledged, lost, doubled, wrong)
+        losses, doubled = kinds.count("lost"), kinds.count("doubled")
+        wrong = len(kinds) - losses - doubled
+        return Row(verb, text(hosts), seconds, verdicts, acknowledged, losses, doubled, wrong)
 
     def killed(self, verb: str, hosts: Sequence[str], tasks: int, play: Callable[[int], Run]) -> list[str]:
         """`cut_off` under the stream, with a row of its own: nothing is lost, however long a person takes to go on."""
@@ -146,16 +146,16 @@ class Verbs:
         chance = random.Random(f"{self.seed} {verb}")
         reached: list[str] = []
         ended = 0
-        wanted = self._chosen(chance, tasks, times)
-        while wanted:
-            run = play(wanted[0])
+        numbers = self._chosen(chance, tasks, times)
+        while numbers:
+            run = play(numbers[0])
             if run.code == 0:
                 ended += 1
                 assert ended <= times, f"{verb} was killed {len(reached)} times instead of {times}: {run.text[-6000:]}"
-                wanted = self._chosen(chance, len(run.tasks), len(wanted))
+                numbers = self._chosen(chance, len(run.tasks), len(numbers))
                 continue
             assert run.code < 0, f"{verb} ended with {run.code} before it was killed: {run.text[-6000:]}"
-            assert len(run.tasks) <= wanted.pop(0), run.text[-6000:]
+            assert len(run.tasks) <= numbers.pop(0), run.text[-6000:]
             reached.append(run.tasks[-1] if run.tasks else "the start")
         assert len(reached) == times
         play(0).check()

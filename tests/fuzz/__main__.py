@@ -34,12 +34,12 @@ def _atheris(target: str, seconds: int, findings: Path) -> None:
 
     with atheris.instrument_imports(include=["judge"]):
         from tests.fuzz import targets
-    found = findings / "corpus" / target
-    found.mkdir(parents=True, exist_ok=True)
+    corpus = findings / "corpus" / target
+    corpus.mkdir(parents=True, exist_ok=True)
     options = [f"-max_total_time={seconds}", f"-artifact_prefix={findings}/{target}-", "-max_len=8192", "-timeout=30"]
     for data in targets.seeds(target):
-        (found / hashlib.sha256(data).hexdigest()[:16]).write_bytes(data)
-    arguments = [sys.argv[0], str(found), "-rss_limit_mb=4096", "-print_final_stats=1"]
+        (corpus / hashlib.sha256(data).hexdigest()[:16]).write_bytes(data)
+    arguments = [sys.argv[0], str(corpus), "-rss_limit_mb=4096", "-print_final_stats=1"]
     atheris.Setup([*arguments, *options], targets.ALL[target])
     atheris.Fuzz()
 
@@ -93,24 +93,24 @@ def _web(target: str, seconds: int, findings: Path) -> None:
     from tests.support.judicators import World
     from tests.support.servers import etcd_server, mongod_server
 
-    with tempfile.TemporaryDirectory(prefix="fuzz-") as made:
-        directory = Path(made)
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as work:
+        directory = Path(work)
         if target == "api":
             with running(directory / "cluster") as cluster:
-                found = web.api(cluster, web.Effort(seconds=max(1, seconds // 4)))
+                faults = web.api(cluster, web.Effort(seconds=max(1, seconds // 4)))
         else:
             for name in ("etcd", "mongod", "world"):
                 (directory / name).mkdir()
             with etcd_server(directory / "etcd") as etcd, mongod_server(directory / "mongod") as mongod:
                 world = World(directory / "world", etcd, mongod)
                 try:
-                    found = web.rpc(world, directory, web.Effort(seconds=max(1, seconds // 3)))
+                    faults = web.rpc(world, directory, web.Effort(seconds=max(1, seconds // 3)))
                 finally:
                     world.close()
-    for number, text in enumerate(found):
+    for number, text in enumerate(faults):
         (findings / f"{target}-{number}").write_text(text)
         print(text, file=sys.stderr)
-    if found:
+    if faults:
         sys.exit(1)
 
 
@@ -123,27 +123,27 @@ def main() -> int:
     parser.add_argument("--engine", choices=ENGINES, default=ENGINES[0] if guided else ENGINES[1])
     parser.add_argument("--findings", type=Path, default=Path("fuzz-findings"))
     parser.add_argument("--here", type=int, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    given.findings.mkdir(parents=True, exist_ok=True)
-    if given.here is not None:
-        chosen = given.target
+    options = parser.parse_args()
+    options.findings.mkdir(parents=True, exist_ok=True)
+    if options.here is not None:
+        chosen = options.target
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that its clusters are stopped
-        engine = _web if chosen[0] in WEB else {"atheris": _atheris, "hypothesis": _hypothesis}[given.engine]
-        engine(chosen[0], given.here, given.findings)
+        engine = _web if chosen[0] in WEB else {"atheris": _atheris, "hypothesis": _hypothesis}[options.engine]
+        engine(chosen[0], options.here, options.findings)
         return 0
     # Only here: atheris has to see the first import of what it is to be guided by.
-    chosen = given.target or known()
+    chosen = options.target or known()
     if wrong := sorted(set(chosen) - set(known())):
         parser.error(f"there is no target '{wrong[0]}'; there are: {', '.join(known())}")
-    seconds = max(1, int(given.minutes * 60 / len(chosen)))
+    seconds = max(1, int(options.minutes * 60 / len(chosen)))
     failed = []
     for target in chosen:
-        print(f"{target}: {'schemathesis' if target in WEB else given.engine}, {seconds} s", flush=True)
-        command = [sys.executable, "-m", "tests.fuzz", "--engine", given.engine, "--target", target]
-        done = subprocess.run([*command, "--findings", str(given.findings), "--here", str(seconds)], check=False)
-        if done.returncode != 0:
+        print(f"{target}: {'schemathesis' if target in WEB else options.engine}, {seconds} s", flush=True)
+        command = [sys.executable, "-m", "tests.fuzz", "--engine", options.engine, "--target", target]
+        completed = subprocess.run([*command, "--findings", str(options.findings), "--here", str(seconds)], check=False)
+        if completed.returncode != 0:
             failed.append(target)
-    print(f"found something in: {', '.join(failed)}; see {given.findings}" if failed else "nothing found")
+    print(f"found something in: {', '.join(failed)}; see {options.findings}" if failed else "nothing found")
     return 1 if failed else 0
 
 

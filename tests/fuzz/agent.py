@@ -35,9 +35,9 @@ def _descriptors() -> int:
 
 def answers(data: bytes) -> None:
     """What an agent could say: the slot takes it as an answer, or says that the sandbox ended."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with ours, theirs:
-        agent = Agent(ours)
+    main_end, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with main_end, theirs:
+        agent = Agent(main_end)
         for count, content in packets(data):
             rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [theirs.fileno()] * count))]
             if not content:

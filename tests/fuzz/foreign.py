@@ -153,6 +153,6 @@ BASES |= {
     },
 }
 BASES |= {
-    f"{name}-made": {path: data for path, data in {**BASES[name], **more}.items() if path not in _LACKING[name]}
-    for name, more in _MAKING.items()
+    f"{name}-made": {path: data for path, data in {**BASES[name], **builder}.items() if path not in _LACKING[name]}
+    for name, builder in _MAKING.items()
 }

@@ -88,14 +88,14 @@ def check(data: bytes) -> None:
 
     The package is of any format: the data begin with the name of one of BASES.
     """
-    made = _archive(data, _base(data))
-    if made is None:
+    archive = _archive(data, _base(data))
+    if archive is None:
         return
     with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
-        path = _file(directory, "x.zip", made)
+        path = _file(directory, "x.zip", archive)
         checked = check_package(path)
-        for one in checked.findings.all:
-            assert one.text.strip() and one.text.isprintable() and len(one.text) < 4000, one.text
+        for finding in checked.findings.all:
+            assert finding.text.strip() and finding.text.isprintable() and len(finding.text) < 4000, finding.text
         if checked.package is not None:
             assert not checked.findings.errors
             _use(checked.package)
@@ -114,20 +114,20 @@ def check(data: bytes) -> None:
 
 def package(data: bytes) -> None:
     """A package as import reads it."""
-    made = _archive(data)
-    if made is None:
+    archive = _archive(data)
+    if archive is None:
         return
-    data = made
+    data = archive
     with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
         path = _file(directory, "x.zip", data)
         try:
             try:
-                taken = read_package(path)
+                package = read_package(path)
             except UnmadeError as unmade:
                 _sentence(unmade)
-                taken = read_package(path, options=ImporterWords(products=_stand_ins(unmade.plan)))
-            with taken as found:
-                _use(found)
+                package = read_package(path, options=ImporterWords(products=_stand_ins(unmade.plan)))
+            with package as package:
+                _use(package)
         except PackageError as exc:
             _sentence(exc)
 
@@ -137,23 +137,23 @@ def _importer(name: str) -> Callable[[bytes], None]:
     insisted = name.partition("-")[0]
 
     def read(data: bytes) -> None:
-        made = _archive(data, BASES[name])
-        if made is None:
+        archive = _archive(data, BASES[name])
+        if archive is None:
             return
         with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
-            path, asked = (
-                _file(directory, "x.zip", made),
+            path, options = (
+                _file(directory, "x.zip", archive),
                 ImporterWords(format=insisted if insisted in FORMATS else None),
             )
             try:
                 try:
-                    taken = read_package(path, options=asked)
+                    package = read_package(path, options=options)
                 except UnmadeError as unmade:
                     _sentence(unmade)
-                    taken = read_package(path, options=replace(asked, products=_stand_ins(unmade.plan)))
-                with taken as found:
-                    _use(found)
-                    for note in found.notes:
+                    package = read_package(path, options=replace(options, products=_stand_ins(unmade.plan)))
+                with package as package:
+                    _use(package)
+                    for note in package.notes:
                         assert note.strip() and note.isprintable() and len(note) < 4000, note
             except PackageError as exc:
                 _sentence(exc)
@@ -170,18 +170,18 @@ def _stand_ins(plan: Plan) -> MadeFiles:
         return plan.stand_ins()
 
 
-def _use(found: Package) -> None:
+def _use(package: Package) -> None:
     """What import, export and verify make of a package that was taken."""
-    manifest = ProblemManifest.model_validate_json(manifest_bytes(found.manifest))
-    assert manifest == found.manifest, "what travels is what was read"
-    assert manifest.blobs() <= set(found.blobs)
+    manifest = ProblemManifest.model_validate_json(manifest_bytes(package.manifest))
+    assert manifest == package.manifest, "what travels is what was read"
+    assert manifest.blobs() <= set(package.blobs)
     names = [test.name for test in manifest.tests]
     assert len(names) == len(set(names)), "every test has a name of its own"
     for verdict in (Verdict.AC, Verdict.WA):
-        done = standing(manifest, dict.fromkeys(names, Judged(verdict)))
-        assert not done.missing
-    for one in expectations.candidates(found, load_table()):
-        for rule in one.rules:
+        verdicts = standing(manifest, dict.fromkeys(names, Judged(verdict)))
+        assert not verdicts.missing
+    for candidate in expectations.candidates(package, load_table()):
+        for rule in candidate.rules:
             expectations.check(rule, Verdict.WA, Result())
 
 
@@ -202,13 +202,13 @@ def languages(data: bytes) -> None:
 
 def handed_in(data: bytes) -> None:
     """A submission of several files: a ZIP archive, or names and contents cut apart as those of a package are."""
-    named = [("x.zip", data)]
+    uploads = [("x.zip", data)]
     if data[:2] != b"PK":
         parts = [part.partition(NAME) for part in data.split(FILE)]
-        named = [(name.decode("utf-8", "replace"), content) for name, _, content in parts]
+        uploads = [(name.decode("utf-8", "replace"), content) for name, _, content in parts]
     table = load_table()
     try:
-        files = handed.gather(named, handed.Bounds(100, 256 * 1024))
+        files = handed.gather(uploads, handed.Bounds(100, 256 * 1024))
         assert all((Path("/box") / name).is_relative_to("/box") and ".." not in name.split("/") for name in files)
         submission = Submission(**handed.program(files, table))
         assert list(handed.contents(submission).values()) == list(files.values())
@@ -223,15 +223,15 @@ def handed_in(data: bytes) -> None:
 
 def validator(data: bytes) -> None:
     """Flags, output and answer for the default validator, cut apart at the first lines' ends."""
-    flags, _, rest = data.partition(b"\n")
-    middle = rest.find(b"\n\n") + 1 or len(rest) // 2
-    output, answer = rest[:middle], rest[middle:]
+    flags, _, answer_data = data.partition(b"\n")
+    middle = answer_data.find(b"\n\n") + 1 or len(answer_data) // 2
+    output, answer = answer_data[:middle], answer_data[middle:]
     try:
-        said = validate(output, answer, flags.decode("utf-8", "replace").split())
+        outcome = validate(output, answer, flags.decode("utf-8", "replace").split())
     except PackageError as exc:
         _sentence(exc)
         return
-    assert said.accepted == (said.detail == "") == (said.message == "")
+    assert outcome.accepted == (outcome.detail == "") == (outcome.message == "")
     assert validate(answer, answer).accepted
     number(output[:100])
 
@@ -294,9 +294,9 @@ ALL = TARGETS | ROOT
 
 def seeds(target: str) -> list[bytes]:
     """The corpus of one target; packages of every format are for `check`, too."""
-    found = [path.read_bytes() for path in sorted((CORPUS / target).iterdir())]
+    inputs = [path.read_bytes() for path in sorted((CORPUS / target).iterdir())]
     if target == "check":
         for base in BASES:
-            others = [one if one.startswith(b"PK") else base.encode() + one for one in seeds(base)]
-            found += [base.encode(), *others]
-    return found
+            packages = [item if item.startswith(b"PK") else base.encode() + item for item in seeds(base)]
+            inputs += [base.encode(), *packages]
+    return inputs

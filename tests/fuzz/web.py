@@ -68,11 +68,11 @@ def search(location: str, *arguments: str, effort: Effort, without: Sequence[str
     repeatable = ["--generation-deterministic", "--seed", str(seed)]
     command += ["--generation-database", "none"] if seed is None else repeatable
     with tempfile.TemporaryDirectory() as directory:  # it keeps notes there for its next run
-        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=directory)
-    if done.returncode == 0:
+        completed = subprocess.run(command, capture_output=True, text=True, check=False, cwd=directory)
+    if completed.returncode == 0:
         return ""
-    said = "\n".join(line for line in done.stdout.splitlines() if line.strip())
-    return f"{' '.join(arguments)}\n{said}\n{done.stderr}"
+    output = "\n".join(line for line in completed.stdout.splitlines() if line.strip())
+    return f"{' '.join(arguments)}\n{output}\n{completed.stderr}"
 
 
 def bearer(token: str) -> Sequence[str]:
@@ -87,10 +87,10 @@ def with_certificate(tls: Tls) -> Sequence[str]:
 
 def rpc_document(executor: str) -> dict[str, Any]:
     """The RPC methods as an OpenAPI document, for callers who say that they are `executor`."""
-    wanted = [(method.request, "validation") for method in METHODS.values()]
-    wanted += [(method.reply, "serialization") for method in METHODS.values()]
+    models = [(method.request, "validation") for method in METHODS.values()]
+    models += [(method.reply, "serialization") for method in METHODS.values()]
     refs, definitions = models_json_schema(
-        list(dict.fromkeys([*wanted, (ErrorBody, "serialization")])),  # type: ignore[arg-type]
+        list(dict.fromkeys([*models, (ErrorBody, "serialization")])),  # type: ignore[arg-type]
         ref_template="#/components/schemas/{model}",
     )
     schemas = definitions["$defs"]
@@ -149,28 +149,28 @@ class _Size:
 
 def _sizes(marker: str) -> dict[tuple[int, str], _Size]:
     """The daemons of Python among the processes that name `marker`, by process id and kind."""
-    found = {}
+    sizes = {}
     for pid, command in processes_of(marker).items():
         kind = next((kind for kind in _DAEMONS if f"judge {kind}" in command or f"judge-{kind}" in command), None)
         with contextlib.suppress(OSError):
             if kind is not None:
                 pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-                found[pid, kind] = _Size(
+                sizes[pid, kind] = _Size(
                     pages * os.sysconf("SC_PAGE_SIZE"), sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
                 )
-    return found
+    return sizes
 
 
 def _grown(before: dict[tuple[int, str], _Size], after: dict[tuple[int, str], _Size]) -> list[str]:
     """Who grew, one sentence each."""
-    found = []
+    sentences = []
     for (pid, kind), old in before.items():
         new = after.get((pid, kind), old)
         if new.memory > old.memory * (1 + _GROWTH) + _MEMORY:
-            found.append(f"{kind} {pid} grew from {old.memory / 1e6:.0f} to {new.memory / 1e6:.0f} MB")
+            sentences.append(f"{kind} {pid} grew from {old.memory / 1e6:.0f} to {new.memory / 1e6:.0f} MB")
         if new.descriptors > old.descriptors + _DESCRIPTORS:
-            found.append(f"{kind} {pid} had {old.descriptors} descriptors open and has {new.descriptors}")
-    return found
+            sentences.append(f"{kind} {pid} had {old.descriptors} descriptors open and has {new.descriptors}")
+    return sentences
 
 
 def api(cluster: Cluster, effort: Effort) -> list[str]:
@@ -181,41 +181,41 @@ def api(cluster: Cluster, effort: Effort) -> list[str]:
     _let_in(cluster)
     url = yaml.safe_load((cluster.directory / "client.yml").read_text())["server"]
     admin = (cluster.directory / "admin.token").read_text().strip()
-    found = []
+    faults = []
     before, warm = _sizes(str(cluster.directory)), {}
     # The same few examples again would find nothing; those of a long search are others each time.
     rounds = 1 if effort.examples is not None else 2
     for token in (USER, admin) * rounds:
-        said = search(f"{url}/api/v1/openapi.json", *bearer(token), effort=effort)
-        found += [said] if said else []
+        output = search(f"{url}/api/v1/openapi.json", *bearer(token), effort=effort)
+        faults += [output] if output else []
         if token == admin and not warm:
             warm = _sizes(str(cluster.directory))
     after = _sizes(str(cluster.directory))
-    found += [f"the {kind} with process id {pid} has ended" for pid, kind in before.keys() - after.keys()]
-    found += _grown(warm, after)
+    faults += [f"the {kind} with process id {pid} has ended" for pid, kind in before.keys() - after.keys()]
+    faults += _grown(warm, after)
     for log in sorted((cluster.directory / "log").glob("*.log")):
-        found += [f"{log.name}: {line}" for line in log.read_text().splitlines() if _UNFORESEEN.search(line)]
-    return found
+        faults += [f"{log.name}: {line}" for line in log.read_text().splitlines() if _UNFORESEEN.search(line)]
+    return faults
 
 
 def _let_in(cluster: Cluster) -> None:
     """Give the cluster a user beside its admin."""
     tokens = cluster.directory / "etc" / "tokens.yml"
-    known = yaml.safe_load(tokens.read_text())
-    known["tokens"].append({"user": "ada", "role": "user", "sha256": token_digest(USER)})
-    tokens.write_text(yaml.safe_dump(known))
+    document = yaml.safe_load(tokens.read_text())
+    document["tokens"].append({"user": "ada", "role": "user", "sha256": token_digest(USER)})
+    tokens.write_text(yaml.safe_dump(document))
 
 
 def rpc(world: World, directory: Path, effort: Effort) -> list[str]:
     """Every method of a judicator, with certificates of each role; what was found, empty when nothing."""
     judicator = world.judicator()
-    found = []
+    faults = []
     for name, role in (("e1", "executor"), ("g1", "gateway"), ("j1", "judicator")):
         document = write_rpc_document(directory / f"{role}.json", "e1")
-        where = ["--url", f"https://{judicator.address}", *with_certificate(world.tls(name, role))]
+        target = ["--url", f"https://{judicator.address}", *with_certificate(world.tls(name, role))]
         # The server takes POST only, and refuses all else in its own way.
-        said = search(str(document), *where, effort=effort, without=["unsupported_method"])
-        found += [said] if said else []
+        output = search(str(document), *target, effort=effort, without=["unsupported_method"])
+        faults += [output] if output else []
     if judicator.judicator.crashed() is not None:
-        found.append(f"the judicator has ended: {judicator.judicator.crashed()}")
-    return found
+        faults.append(f"the judicator has ended: {judicator.judicator.crashed()}")
+    return faults

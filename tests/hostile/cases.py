@@ -70,7 +70,7 @@ class Case:
     def run_limits(self) -> Limits:
         """Long limits: only what waits for one may pass it, however busy or slow this machine is."""
         cpu = max(1.0, 3000 * fork_cost())  # a page is dear where a process is: programs that fill memory end later
-        given = {
+        values = {
             "cpu": cpu,
             # Four share the cores in the rounds, with compilers and whatever else this machine does.
             "wall": max(20.0, 2 * cpu * max(1.0, WORKERS / (os.cpu_count() or 1))),
@@ -78,23 +78,23 @@ class Case:
             "output": 100_000,
             "processes": 32,
         }
-        return Limits(**(given | self.limits))
+        return Limits(**(values | self.limits))
 
 
-def _program(file: str, tries: str, verdicts: str, guard: str, *, name: str = "", **more: Any) -> Case:
+def _program(file: str, tries: str, verdicts: str, guard: str, *, name: str = "", **extra: Any) -> Case:
     stem, _, suffix = file.partition(".")
     language = LANGUAGES["." + suffix]
-    return Case(name or f"{stem}_{suffix}", tries, verdicts, guard, program=file, language=language, **more)
+    return Case(name or f"{stem}_{suffix}", tries, verdicts, guard, program=file, language=language, **extra)
 
 
-def _inputs(file: str, verdicts: str, guard: str, variants: dict[str, tuple[str, Any]], **more: Any) -> list[Case]:
+def _inputs(file: str, verdicts: str, guard: str, variants: dict[str, tuple[str, Any]], **extra: Any) -> list[Case]:
     """One program with several inputs: name to (what it tries, input or list of tests)."""
     stem = file.partition(".")[0]
-    found = []
-    for name, (tries, given) in variants.items():
-        tests = given if isinstance(given, list) else [(given, SAFE)]
-        found.append(_program(file, tries, verdicts, guard, name=f"{stem}_{name}", tests=tests, **more))
-    return found
+    rows = []
+    for name, (tries, data) in variants.items():
+        tests = data if isinstance(data, list) else [(data, SAFE)]
+        rows.append(_program(file, tries, verdicts, guard, name=f"{stem}_{name}", tests=tests, **extra))
+    return rows
 
 
 BURN: dict[str, Any] = {"cpu": 0.3}
@@ -160,9 +160,9 @@ CASES: list[Case] = [
          source='package bin;\npublic class etc {'
          ' public static void main(String[] a) { System.out.println("safe"); } }'),
     *[
-        Case(f"11_name_{key}", f"a file name {what}", "AC", "language decides the name; commands keep the last part",
+        Case(f"11_name_{key}", f"a file name {tries}", "AC", "language decides the name; commands keep the last part",
              language=language, filename=name, program=program)
-        for key, what, language, name, program in (
+        for key, tries, language, name, program in (
             ("odd", "with blanks, # and backslashes", "c", "a b#c\\d\n.c", "11_hello.c"),
             ("path", "that is an absolute path", "c", "/etc/passwd", "11_hello.c"),
             ("up", "that leads out", "c", "../../../../../etc/passwd", "11_hello.c"),
@@ -171,9 +171,9 @@ CASES: list[Case] = [
         )
     ],
     *[
-        Case(f"11_command_{key}", f"a file name {what}, with a command", "AC",
+        Case(f"11_command_{key}", f"a file name {tries}, with a command", "AC",
              "commands keep the last part of the name", filename=name, program="11_list.sh", source="x")
-        for key, what, name in (
+        for key, tries, name in (
             ("odd", "with blanks, # and backslashes", "a b#c\\d\n'\"$(touch x)"),
             ("up", "that leads out", "../../tmp/hostile-mark"),
             ("option", "that looks like an option", "-rf"),
@@ -255,8 +255,8 @@ CASES: list[Case] = [
     _program("33_pipes.c", "memory in pipes", "MLE", MEMORY, limits={"memory": 16 * MIB}),
     _program("33_sockets.c", "memory in sockets", "MLE", MEMORY, limits={"memory": 8 * MIB}),
     *_inputs("33_objects.c", "MLE", MEMORY, {
-        name: (f"30 processes: {what}", key)
-        for name, what, key in (
+        name: (f"30 processes: {tries}", key)
+        for name, tries, key in (
             ("dgram", "unread datagrams", b"d"), ("seqpacket", "unread packets", b"q"),
             ("bound", "connections without an accept", b"b"),
             ("in_flight", "descriptors in messages, in cycles", b"f"),

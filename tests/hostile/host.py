@@ -35,10 +35,10 @@ def _address() -> str:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for _, name in socket.if_nameindex():
             with contextlib.suppress(OSError):  # an interface without an address
-                asked = struct.pack("16s16x", name.encode())
-                found = socket.inet_ntoa(fcntl.ioctl(probe, _SIOCGIFADDR, asked)[20:24])
-                if not found.startswith("127."):
-                    return found
+                request = struct.pack("16s16x", name.encode())
+                address = socket.inet_ntoa(fcntl.ioctl(probe, _SIOCGIFADDR, request)[20:24])
+                if not address.startswith("127."):
+                    return address
     return "127.0.0.1"
 
 
@@ -97,12 +97,12 @@ class Host:
         return path
 
     def _listen(self, family: int, kind: int, address: str | tuple[str, int]) -> socket.socket:
-        made = socket.socket(family, kind)
-        made.bind(address)
-        made.setblocking(False)
+        listener = socket.socket(family, kind)
+        listener.bind(address)
+        listener.setblocking(False)
         if kind == socket.SOCK_STREAM:
-            made.listen()
-        return made
+            listener.listen()
+        return listener
 
     def _watch(self) -> int:
         """An inotify descriptor that knows of every opening and every change of the bait files, by whoever."""
@@ -115,34 +115,34 @@ class Host:
 
     def _state(self) -> dict[str, object]:
         """What must stay as it is."""
-        found: dict[str, object] = {}
+        state: dict[str, object] = {}
         for name in _WATCHED:
             path = Path(name)
             if path.exists():
                 data = path.read_bytes()
-                found[name] = (path.stat().st_mode, hashlib.sha256(data).hexdigest())
+                state[name] = (path.stat().st_mode, hashlib.sha256(data).hexdigest())
         for path in (self.secret, self.victim, self.answer):
             status = path.stat()
-            found[str(path)] = (status.st_ino, status.st_mode, status.st_mtime_ns, status.st_size, status.st_nlink)
-        return found
+            state[str(path)] = (status.st_ino, status.st_mode, status.st_mtime_ns, status.st_size, status.st_nlink)
+        return state
 
     def hits(self) -> list[str]:
         """What was read, changed or connected to since the bait was laid out; one sentence each."""
-        found = []
+        hits = []
         with contextlib.suppress(BlockingIOError):
             events = os.read(self._inotify, 65536)
             watch, mask, _, _ = _EVENT.unpack_from(events)
-            found.append(f"bait file {watch} was opened or changed (inotify mask {mask:#x})")
+            hits.append(f"bait file {watch} was opened or changed (inotify mask {mask:#x})")
         now = self._state()
-        found += [f"{name} was changed" for name, state in self._before.items() if now.get(name) != state]
+        hits += [f"{name} was changed" for name, state in self._before.items() if now.get(name) != state]
         for listener in self._listeners:
             with contextlib.suppress(BlockingIOError):
                 if listener.type == socket.SOCK_STREAM:
                     listener.accept()[0].close()
                 else:
                     listener.recv(100)
-                found.append(f"somebody connected to {listener.getsockname()}")
-        return found
+                hits.append(f"somebody connected to {listener.getsockname()}")
+        return hits
 
 
 @dataclass(frozen=True)
@@ -170,11 +170,11 @@ class Traces:
 
     def new(self, before: Traces) -> list[str]:
         """What is here and was not before, for people."""
-        found = []
+        changes = []
         for name in ("descriptors", "children", "mounts", "ipc", "files", "cgroups"):
             extra = sorted(getattr(self, name) - getattr(before, name))
-            found += [f"{name}: {one}" for one in extra]
-        return found
+            changes += [f"{name}: {item}" for item in extra]
+        return changes
 
 
 def _descriptors() -> Iterator[str]:
@@ -227,11 +227,11 @@ def _cgroups(root: str) -> Iterator[str]:
 
 def strays(users: set[int]) -> list[str]:
     """Processes of these users, which belonged to containers; waits for none."""
-    found = []
+    processes = []
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             text = (path / "status").read_text()
             uids = {int(uid) for uid in text.split("\nUid:", 1)[1].split("\n", 1)[0].split()}
             if uids & users:
-                found.append(f"process {path.name} ({text.split(chr(10), 1)[0]}) of a container's user")
-    return found
+                processes.append(f"process {path.name} ({text.split(chr(10), 1)[0]}) of a container's user")
+    return processes

@@ -32,7 +32,7 @@ SILENCE = 300.0  # seconds without an answer of any worker, after which one hang
 SECRET = "HOSTILE_SECRET"  # the variable of the judge's environment that has the token
 
 
-def gone(users: set[int]) -> None:
+def wait_for_end(users: set[int]) -> None:
     """No process of the containers lives; the kernel may need a moment to end those that were killed."""
     wait_for(lambda: not strays(users), what=f"the end of {strays(users)}")
 
@@ -80,11 +80,11 @@ class Worker:
 def crew(directory: Path, places: Mapping[str, str]) -> Iterator[list[Worker]]:
     """The workers, two or more on a core where there are less than four; all end well."""
     cores = sorted(os.sched_getaffinity(0))
-    made = [Worker.start(directory / f"w{n}", cores[n % len(cores)], places) for n in range(WORKERS)]
+    workers = [Worker.start(directory / f"w{n}", cores[n % len(cores)], places) for n in range(WORKERS)]
     try:
-        yield made
+        yield workers
     finally:
-        codes = [worker.stop() for worker in made]
+        codes = [worker.stop() for worker in workers]
     assert codes == [0] * WORKERS, f"workers ended with {codes}"
 
 
@@ -143,7 +143,7 @@ def rounds(host: Host, workers: list[Worker], count: int, seed: int, tell: Calla
         for worker in workers:
             worker.ask("close")
         closed = [worker.answer() for worker in workers]
-        gone({user for answer in closed for user in answer["users"]})
+        wait_for_end({user for answer in closed for user in answer["users"]})
         faults += [text for answer in closed for text in answer["left"]]
         faults += Traces.now().new(before) + host.hits()
         if faults:
@@ -165,5 +165,5 @@ def main(directory: Path, count: int, seed: int) -> int:
 
 
 if __name__ == "__main__":
-    asked = [int(word) for word in sys.argv[2:]]
-    sys.exit(main(Path(sys.argv[1]), *asked[:1] or [1], *asked[1:] or [random.SystemRandom().randrange(1 << 32)]))
+    numbers = [int(word) for word in sys.argv[2:]]
+    sys.exit(main(Path(sys.argv[1]), *numbers[:1] or [1], *numbers[1:] or [random.SystemRandom().randrange(1 << 32)]))

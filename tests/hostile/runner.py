@@ -45,16 +45,16 @@ class Report:
     def faults(self, token: str) -> list[str]:
         """Why this is not what the table says; one sentence each."""
         case = BY_NAME[self.name]
-        found = []
+        sentences = []
         if self.verdict not in case.verdicts.split():
-            found.append(f"verdict {self.verdict} instead of {case.verdicts}: {self.reason}; {self.text[:2000]}")
+            sentences.append(f"verdict {self.verdict} instead of {case.verdicts}: {self.reason}; {self.text[:2000]}")
         if case.says and case.says not in f"{self.reason}\n{self.log}":
-            found.append(f"'{case.says}' is not in the reason '{self.reason}' nor in the log:\n{self.log[:1000]}")
+            sentences.append(f"'{case.says}' is not in the reason '{self.reason}' nor in the log:\n{self.log[:1000]}")
         if token in self.text:
-            found.append("the secret is in the result")
+            sentences.append("the secret is in the result")
         if len(self.text) > 200_000:
-            found.append(f"the result has {len(self.text)} characters")
-        return found
+            sentences.append(f"the result has {len(self.text)} characters")
+        return sentences
 
 
 class Judge:
@@ -116,8 +116,8 @@ class Judge:
             source = case.source if case.source is not None else text
             fields = {"language": case.language, "source": source, "filename": case.filename}
         tests = [
-            ProblemTest(name=f"{number:03}", input=self._blob(given), answer=self._blob(answer), sample=False)
-            for number, (given, answer) in enumerate(case.tests)
+            ProblemTest(name=f"{number:03}", input=self._blob(data), answer=self._blob(answer), sample=False)
+            for number, (data, answer) in enumerate(case.tests)
         ]
         manifest = ProblemManifest(
             name="hostile", tests=tests, limits=case.run_limits, validator_flags=list(case.flags)
@@ -172,8 +172,8 @@ def main(directory: Path, core: int, places: dict[str, str]) -> None:
             judge.close()
             gc.collect()
             assert before is not None
-            left = Traces.now(judge.outputs, cgroup=judge.cgroup).new(before)
-            answer = {"left": left, "users": sorted(judge.users), "rss": _rss()}
+            leftovers = Traces.now(judge.outputs, cgroup=judge.cgroup).new(before)
+            answer = {"left": leftovers, "users": sorted(judge.users), "rss": _rss()}
             judge = None
         else:
             answer = judge.run(name).__dict__

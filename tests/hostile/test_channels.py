@@ -83,14 +83,14 @@ int main(void) {
 @pytest.fixture(scope="module")
 def two() -> Iterator[tuple[Sandbox, Sandbox]]:
     need_sandbox()
-    with pool("first") as one, pool("second") as other, one.take() as first, other.take() as second:
+    with pool("first") as pool_1, pool("second") as pool_2, pool_1.take() as first, pool_2.take() as second:
         yield first, second
 
 
 def test_what_one_holds_the_other_does_not_see(two: tuple[Sandbox, Sandbox]) -> None:
     first, second = two
     first.put("run", program(HOLDER), 0o755)
-    ours, theirs = socket.socketpair()
+    near, theirs = socket.socketpair()
     ended: list[str] = []
 
     def hold() -> None:
@@ -100,14 +100,14 @@ def test_what_one_holds_the_other_does_not_see(two: tuple[Sandbox, Sandbox]) -> 
     thread = threading.Thread(target=hold)
     thread.start()
     try:
-        ours.settimeout(60)
-        assert ours.recv(1) == b"h", ended
-        said = text(run_c(second, SPY))
+        near.settimeout(60)
+        assert near.recv(1) == b"h", ended
+        output = text(run_c(second, SPY))
     finally:
-        ours.close()
+        near.close()
         thread.join()
         theirs.close()
-    assert said == "end\n"
+    assert output == "end\n"
     assert ended == ["0  "]
 
 
@@ -117,9 +117,9 @@ def objects() -> bytes:
     return program(Path(__file__).with_name("objects.c").read_text(), "-pthread")
 
 
-def held(box: Sandbox, name: str, meanwhile: Callable[[], str]) -> str:
+def while_held(box: Sandbox, name: str, meanwhile: Callable[[], str]) -> str:
     """What `meanwhile` returns while a run in this sandbox holds the object."""
-    ours, theirs = socket.socketpair()
+    near, theirs = socket.socketpair()
     ended: list[str] = []
 
     def hold() -> None:
@@ -130,15 +130,15 @@ def held(box: Sandbox, name: str, meanwhile: Callable[[], str]) -> str:
     thread = threading.Thread(target=hold)
     thread.start()
     try:
-        ours.settimeout(60)
-        assert ours.recv(1) == b"h", ended
-        seen = meanwhile()
+        near.settimeout(60)
+        assert near.recv(1) == b"h", ended
+        result = meanwhile()
     finally:
-        ours.close()
+        near.close()
         thread.join()
         theirs.close()
     assert ended == ["0  "]
-    return seen
+    return result
 
 
 @pytest.mark.parametrize("shared", OBJECTS, ids=lambda shared: shared.name)
@@ -154,7 +154,7 @@ def test_what_one_container_does_to_a_shared_object_the_other_does_not_see(
 
     alone = see()
     assert alone.strip(), "the program printed nothing: it tried nothing"
-    assert held(first, shared.name, see) == alone
+    assert while_held(first, shared.name, see) == alone
     assert see() == alone
 
 
@@ -215,13 +215,13 @@ int main(void) {
 }
 """
     size = path.stat().st_size
-    there = (ctypes.c_ubyte * -(-size // mmap.PAGESIZE))()
+    residency = (ctypes.c_ubyte * -(-size // mmap.PAGESIZE))()
     libc = ctypes.CDLL(None)
     libc.mmap.restype = ctypes.c_void_p
     with path.open("rb") as file:  # open meanwhile: some file systems drop the pages of files that nobody has open
         file.read()
         run_c(two[0], drop).close()
-        where = ctypes.c_void_p(libc.mmap(None, ctypes.c_size_t(size), 1, mmap.MAP_PRIVATE, file.fileno(), 0))
-        assert libc.mincore(where, ctypes.c_size_t(size), there) == 0
-        libc.munmap(where, ctypes.c_size_t(size))
-    assert all(page & 1 for page in there)
+        mapping = ctypes.c_void_p(libc.mmap(None, ctypes.c_size_t(size), 1, mmap.MAP_PRIVATE, file.fileno(), 0))
+        assert libc.mincore(mapping, ctypes.c_size_t(size), residency) == 0
+        libc.munmap(mapping, ctypes.c_size_t(size))
+    assert all(page & 1 for page in residency)

@@ -18,7 +18,7 @@ import pytest
 
 from tests.hostile.cases import BY_NAME, CASES
 from tests.hostile.host import MARK, Host, Traces, strays
-from tests.hostile.rounds import SECRET, crew, gone, grows, rounds
+from tests.hostile.rounds import SECRET, crew, grows, rounds, wait_for_end
 from tests.hostile.runner import Judge, Report
 from tests.support.sandbox import need_sandbox
 
@@ -42,17 +42,17 @@ def host(directory: Path) -> Iterator[Host]:
     for parent in directory.parents:
         if parent.stat().st_uid == os.geteuid() and parent.name.startswith("pytest-"):
             parent.chmod(0o755)
-    with Host(directory) as made, pytest.MonkeyPatch.context() as patch:
-        patch.setenv(SECRET, made.token)
-        yield made
+    with Host(directory) as host, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(SECRET, host.token)
+        yield host
 
 
 @pytest.fixture(scope="module")
 def judge(host: Host, directory: Path) -> Iterator[Judge]:
-    made = Judge("one", directory / "one", host.places)
-    made.run("11_name_none")  # opens and imports what a process needs only once
-    yield made
-    made.close()
+    judge = Judge("one", directory / "one", host.places)
+    judge.run("11_name_none")  # opens and imports what a process needs only once
+    yield judge
+    judge.close()
 
 
 @pytest.mark.parametrize("name", [
@@ -65,10 +65,10 @@ def test_verdict(name: str, host: Host, judge: Judge) -> None:
     judge.users.clear()
     before = Traces.now(judge.outputs)
     report = judge.run(name)
-    left = Traces.now(judge.outputs).new(before)
-    gone(judge.users)
+    leftovers = Traces.now(judge.outputs).new(before)
+    wait_for_end(judge.users)
     assert report.faults(host.token) == []
-    assert left == []
+    assert leftovers == []
     assert host.hits() == []
 
 
@@ -88,13 +88,13 @@ def test_the_checks_see(tmp_path: Path) -> None:
             mark = Path("/tmp") / f"{MARK}-{os.getpid()}"
             mark.touch()
             try:
-                left = Traces.now(tmp_path).new(before)
+                leftovers = Traces.now(tmp_path).new(before)
                 assert strays({user}) != [] and strays({user + 1}) == []
             finally:
                 mark.unlink()
                 process.kill()
     for kind in ("descriptors", "children", "files"):
-        assert any(text.startswith(kind) for text in left), left
+        assert any(text.startswith(kind) for text in leftovers), leftovers
     wrong = Report("15_setsid_c", "WA", "", "", bait.token)
     assert len(wrong.faults(bait.token)) == 2
 

@@ -60,9 +60,9 @@ def test_sources_above_the_limit_are_refused_at_the_door() -> None:
 def archive(directory: Path, *extra: tuple[str | zipfile.ZipInfo, bytes]) -> Path:
     """A good package, and what an attacker added."""
     path = directory / "sum.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as made:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive_file:
         for name, data in [*PACKAGE.items(), *extra]:
-            made.writestr(name, data)
+            archive_file.writestr(name, data)
     return path
 
 
@@ -121,25 +121,25 @@ def test_a_zip_bomb_that_lies_about_its_size_is_refused(work: Path) -> None:
 
 def test_an_archive_in_an_archive_is_only_a_file(work: Path) -> None:
     inner = io.BytesIO()
-    with zipfile.ZipFile(inner, "w") as made:
-        made.writestr("../slip.txt", "x")
+    with zipfile.ZipFile(inner, "w") as inner_archive:
+        inner_archive.writestr("../slip.txt", "x")
     path = archive(work, ("attachments/inner.zip", inner.getvalue()))
     with read_package(path) as package:
         assert len(package.manifest.tests) == 1
 
 
-@pytest.mark.parametrize("what", ["link out", "link to a folder", "pipe", "loop"])
-def test_directories_with_traps_are_refused(work: Path, what: str) -> None:
+@pytest.mark.parametrize("kind", ["link out", "link to a folder", "pipe", "loop"])
+def test_directories_with_traps_are_refused(work: Path, kind: str) -> None:
     root = work / "sum"
     for name, data in PACKAGE.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(data)
     trap = root / "data/secret/2.in"
-    if what == "link out":
+    if kind == "link out":
         trap.symlink_to("/etc/shadow")
-    elif what == "link to a folder":
+    elif kind == "link to a folder":
         trap.symlink_to("..")
-    elif what == "pipe":
+    elif kind == "pipe":
         os.mkfifo(trap)
     else:
         trap.symlink_to(trap.name)

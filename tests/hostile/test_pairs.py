@@ -113,16 +113,16 @@ sys.exit(42 if said == "safe\\n" else 43)
 def boxes() -> Iterator[SandboxPool]:
     need_sandbox()
     paths = extra_paths(TABLE.values())
-    with contextlib.closing(SandboxPool(f"test-pairs-{os.getpid()}", paths=paths)) as made:
-        yield made
+    with contextlib.closing(SandboxPool(f"test-pairs-{os.getpid()}", paths=paths)) as pool:
+        yield pool
 
 
 @pytest.fixture
 def judge(boxes: SandboxPool, work: Path) -> Callable[[Job], Result]:
     def judged(job: Job) -> Result:
-        done = Pipeline(take=boxes.take, tell=lambda _: None, table=TABLE, outputs=work).execute(job).completed
-        assert done is not None and not done.retry, done
-        return done.result
+        completion = Pipeline(take=boxes.take, tell=lambda _: None, table=TABLE, outputs=work).execute(job).completed
+        assert completion is not None and not completion.retry, completion
+        return completion.result
 
     return judged
 
@@ -131,20 +131,20 @@ def source(name: str) -> str:
     return (PROGRAMS / name).read_text().replace('#include "hostile.h"', (PROGRAMS / "hostile.h").read_text())
 
 
-def package(work: Path, kind: str, validator: str, given: str, answer: str) -> packages.Data:
+def package(work: Path, kind: str, validator: str, data: str, answer: str) -> packages.Data:
     yaml = f"problem_format_version: 2025-09\nname: X\ntype: {kind}\nlimits: {{time_limit: 20, memory: 128}}\n"
     files = {"problem.yaml": yaml, "output_validator/check.py": validator}
-    files |= {"data/secret/1.in": given, "data/secret/1.ans": answer}
+    files |= {"data/secret/1.in": data, "data/secret/1.ans": answer}
     return packages.load(packages.write(work / "package", files), work / "blobs")
 
 
-@pytest.mark.parametrize(("name", "given", "answer"), [
+@pytest.mark.parametrize(("name", "data", "answer"), [
     ("51_leftovers.c", "leave", "left\nlook\nclean\n"),
     ("51_counters.c", f"leave{PIDS.decode()}", f"left\nsee{PIDS.decode()}\nclean\n"),
     ("51_user.c", "leave", "left\nlook\nall\n"),
 ])  # fmt: skip
-def test_the_next_pass_finds_nothing_of_the_one_before(judge, work, name, given, answer):
-    result = judge(packages.job(package(work, "multi-pass", AGAIN, given, answer), "c", source(name)))
+def test_the_next_pass_finds_nothing_of_the_one_before(judge, work, name, data, answer):
+    result = judge(packages.job(package(work, "multi-pass", AGAIN, data, answer), "c", source(name)))
     (test,) = result.tests
     assert (test.verdict, test.passes) == ("AC", 2), (test.reason, test.message, test.output)
 

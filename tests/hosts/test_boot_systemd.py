@@ -37,8 +37,8 @@ class Host(lab.SystemdHost):
                 f"ExecStart=\nExecStart={lab.python()} /opt/judge/unit_service.py /etc/judge/{name}.json",
             )  # fmt: skip
 
-    def drop_in(self, name: str, what: str, text: str) -> None:
-        self.write(f"/etc/systemd/system/judge-{name}.service.d/{what}.conf", f"[Service]\n{text}\n")
+    def drop_in(self, name: str, section: str, text: str) -> None:
+        self.write(f"/etc/systemd/system/judge-{name}.service.d/{section}.conf", f"[Service]\n{text}\n")
 
     def fresh(self) -> None:
         """Nothing runs, nothing is remembered."""
@@ -63,7 +63,7 @@ class Host(lab.SystemdHost):
     def config(self, name: str, **extra) -> None:
         tls = dict.fromkeys(("ca", "cert", "key"), "/etc/judge/none")
         etcd = {"endpoints": ["127.0.0.1:2379"]}
-        known = {
+        document = {
             "etcd": {
                 "mode": "proxy", "proxy_listen": "127.0.0.1:2379",
                 "cluster": {
@@ -74,7 +74,7 @@ class Host(lab.SystemdHost):
             "mongodb": {"data_dir": "/var/lib/judge/mongodb", "address": "127.0.0.1:27017", "etcd": etcd},
             "executor": {"work_dir": "/var/lib/judge/executor", "tls": tls, "etcd": etcd},
         }[name]  # fmt: skip
-        self.write(f"/etc/judge/{name}.yml", yaml.safe_dump({"name": name, **known, **extra}), 0o600)
+        self.write(f"/etc/judge/{name}.yml", yaml.safe_dump({"name": name, **document, **extra}), 0o600)
 
     def start(self, **states: str) -> None:
         services = [
@@ -90,15 +90,15 @@ class Host(lab.SystemdHost):
         self.wait(**(states or dict.fromkeys(self.names, "RUNNING")))
 
     def state(self) -> dict:
-        return {one["name"]: one for one in json.loads(self.read("/run/judge/boot.json"))["services"]}
+        return {service["name"]: service for service in json.loads(self.read("/run/judge/boot.json"))["services"]}
 
     def wait(self, **states: str) -> dict:
         def reached() -> dict | None:
             try:
-                found = self.state()
+                services = self.state()
             except (OSError, ValueError):
                 return None
-            return found if all(found[name]["state"] == state for name, state in states.items()) else None
+            return services if all(services[name]["state"] == state for name, state in states.items()) else None
 
         try:
             return wait_for(reached, what=str(states))
@@ -110,8 +110,8 @@ class Host(lab.SystemdHost):
         """Until the service runs with another pid."""
 
         def reached() -> dict | None:
-            one = self.state()[name]
-            return one if one["state"] == "RUNNING" and one["pid"] not in {None, pid} else None
+            service = self.state()[name]
+            return service if service["state"] == "RUNNING" and service["pid"] not in {None, pid} else None
 
         try:
             return wait_for(reached, what=f"{name} runs again")
@@ -137,9 +137,9 @@ class Host(lab.SystemdHost):
 
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory):
-    found = Host(tmp_path_factory.mktemp("systemd"))
-    yield found
-    found.close()
+    host = Host(tmp_path_factory.mktemp("systemd"))
+    yield host
+    host.close()
 
 
 @pytest.fixture
@@ -157,9 +157,9 @@ def test_starts_in_order_and_stops_in_reverse(host):
     assert log.index("etcd: serves") < log.index("mongodb: starting") < log.index("mongodb: serves")
     assert log.index("mongodb: serves") < log.index("executor: starting") < log.index("executor: serves")
     assert "unit judge-etcd.service, log: journalctl -u judge-etcd.service" in log
-    for name, one in host.state().items():
-        assert one["pid"] == host.pid(name)
-        assert one["status"].startswith("turning as ")
+    for name, service in host.state().items():
+        assert service["pid"] == host.pid(name)
+        assert service["status"].startswith("turning as ")
     assert "3 of 3 services run" in host.show("judge-boot", "StatusText")
     host.run("systemctl", "stop", "judge-boot")
     log = host.log()
@@ -170,8 +170,8 @@ def test_starts_in_order_and_stops_in_reverse(host):
 
 def test_the_config_reaches_its_user_and_nobody_else(host):
     host.start()
-    told = host.run("stat", "-c", "%U %G %a", *(f"/run/judge/{name}.yml" for name in SERVICES)).splitlines()
-    assert told == ["root judge-etcd 640", "root judge-mongodb 640", "root root 600"]
+    modes = host.run("stat", "-c", "%U %G %a", *(f"/run/judge/{name}.yml" for name in SERVICES)).splitlines()
+    assert modes == ["root judge-etcd 640", "root judge-mongodb 640", "root root 600"]
     assert host.run("stat", "-c", "%U %a", "/var/lib/judge/mongodb", "/var/lib/judge/executor").splitlines() == [
         "judge-mongodb 700", "root 700",
     ]  # fmt: skip
@@ -189,8 +189,8 @@ def test_a_killed_service_is_started_again(host):
 def test_a_refusal_is_fatal_with_its_last_line_until_released(host):
     host.control("etcd", exit=3, say="data of another cluster; name an empty directory")
     host.start(etcd="FATAL")
-    one = host.wait(etcd="FATAL", mongodb="RUNNING")["etcd"]
-    assert one["reason"] == "ended with exit code 3: data of another cluster; name an empty directory"
+    service = host.wait(etcd="FATAL", mongodb="RUNNING")["etcd"]
+    assert service["reason"] == "ended with exit code 3: data of another cluster; name an empty directory"
     host.control("etcd", port=2379)
     host.hold("release", "etcd")
     host.wait(etcd="RUNNING")

@@ -102,22 +102,22 @@ class Cluster(lab.SystemdHost):
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
-        found = configs()
+        files = configs()
         pki.make_ca(directory)
         self.put("/etc/judge/tls/ca.crt", directory / "ca.crt", "root", "0644")
-        for name in found:
-            made = pki.issue(directory, name, ROLES.get(name, name), [HOST, "localhost"])
-            self.put(f"/etc/judge/tls/{name}.crt", made.cert, "root", "0644")
-            self.put(f"/etc/judge/tls/{name}.key", made.key, USERS[name], "0400")
+        for name in files:
+            pair = pki.issue(directory, name, ROLES.get(name, name), [HOST, "localhost"])
+            self.put(f"/etc/judge/tls/{name}.crt", pair.cert, "root", "0644")
+            self.put(f"/etc/judge/tls/{name}.key", pair.key, USERS[name], "0400")
         self.token = new_token()
         new_session_key(directory / "session.key")
         self.put("/etc/judge/session.key", directory / "session.key", "judge", "0400")
         entry = {"user": "admin", "role": "admin", "sha256": token_digest(self.token)}
         self.write("/etc/judge/tokens.yml", yaml.safe_dump({"tokens": [entry]}))
-        for name, config in found.items():
+        for name, config in files.items():
             self.write(f"/etc/judge/{name}.yml", dump(config), 0o600)
         services = [
-            {"name": name, "kind": name.removesuffix("-proxy"), "config": f"/etc/judge/{name}.yml"} for name in found
+            {"name": name, "kind": name.removesuffix("-proxy"), "config": f"/etc/judge/{name}.yml"} for name in files
         ]
         boot = {"name": "host", "backend": "systemd", "services": services}
         self.write("/etc/judge/boot.yml", yaml.safe_dump(boot))
@@ -133,9 +133,9 @@ class Cluster(lab.SystemdHost):
     def states(self) -> dict[str, str]:
         if "boot.json" not in self.run("ls", "/run/judge"):
             return {}
-        found = json.loads(self.read("/run/judge/boot.json"))["services"]
-        assert not any(one["restarts"] > 3 for one in found), found
-        return {one["name"]: one["state"] for one in found}
+        services = json.loads(self.read("/run/judge/boot.json"))["services"]
+        assert not any(service["restarts"] > 3 for service in services), services
+        return {service["name"]: service["state"] for service in services}
 
     def ask(self, method: str, path: str, body: object = None) -> dict:
         text = "" if body is None else json.dumps(body)
@@ -144,9 +144,9 @@ class Cluster(lab.SystemdHost):
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    found = Cluster(tmp_path_factory.mktemp("daemons"))
-    yield found
-    found.close()
+    cluster = Cluster(tmp_path_factory.mktemp("daemons"))
+    yield cluster
+    cluster.close()
 
 
 def test_a_hardened_cluster_judges(cluster):
@@ -166,7 +166,7 @@ def test_a_hardened_cluster_judges(cluster):
         )  # fmt: skip
         path = f"/api/v1/submissions/{task['id']}"
         task = wait_for(
-            lambda: (found := cluster.ask("GET", f"{path}?wait=10"))["done"] and found, timeout=60, what="the verdict"
+            lambda: (task := cluster.ask("GET", f"{path}?wait=10"))["done"] and task, timeout=60, what="the verdict"
         )
     except AssertionError:
         print(cluster.run("journalctl", "--no-pager", "--output=short", "--lines=200"))

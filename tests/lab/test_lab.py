@@ -35,20 +35,20 @@ def fresh_name() -> str:
 
 def traces(name: str) -> list[str]:
     """What is on this machine of a lab: processes, mounts in any namespace, networks, cgroups, files, loop devices."""
-    found = [f"netns {item}" for item in network.names(name)]
+    remains = [f"netns {item}" for item in network.names(name)]
     if network.mounted() and not any(network.NETNS.iterdir()):
-        found.append(f"{network.NETNS}, mounted for nothing")
-    found += [
+        remains.append(f"{network.NETNS}, mounted for nothing")
+    remains += [
         str(root / cgroups.group(name)) for root in cgroups.hierarchies() if (root / cgroups.group(name)).exists()
     ]
-    found += [str(path) for path in state.state_root().glob(f"*{name}*")]
+    remains += [str(path) for path in state.state_root().glob(f"*{name}*")]
     mark = re.compile(rf"judge-lab/\.?{name}|jl-{name}\b")
     for process in Path("/proc").glob("[0-9]*"):
         try:
             command = (process / "cmdline").read_text().replace("\0", " ")
             if mark.search(command):
-                found.append(f"process {process.name}: {command}")
-            found += [
+                remains.append(f"process {process.name}: {command}")
+            remains += [
                 f"mount of {process.name}: {line}"
                 for line in (process / "mounts").read_text().splitlines()
                 if mark.search(line)
@@ -56,7 +56,7 @@ def traces(name: str) -> list[str]:
         except OSError:
             continue  # gone meanwhile
     loops = subprocess.run(["losetup", "--list", "--noheadings"], capture_output=True, text=True, check=True).stdout
-    return found + [f"loop device {line}" for line in loops.splitlines() if mark.search(line)]
+    return remains + [f"loop device {line}" for line in loops.splitlines() if mark.search(line)]
 
 
 def assert_nothing_left(name: str) -> None:
@@ -86,15 +86,15 @@ def lab(tmp_path_factory: pytest.TempPathFactory, bundle: Path) -> Iterator[Lab]
 def reaches(lab: Lab, source: str, target: str) -> bool:
     """Whether a host gets an answer from another one's SSH port."""
     probe = f"timeout 0.7 bash -c 'head -c 4 </dev/tcp/{lab.record.address(target)}/22'"
-    done = subprocess.run(lab.ssh_command(source, probe), capture_output=True, text=True, check=False)
-    return done.stdout == "SSH-"
+    completed = subprocess.run(lab.ssh_command(source, probe), capture_output=True, text=True, check=False)
+    return completed.stdout == "SSH-"
 
 
 def answers(lab: Lab, host: str) -> bool:
     """Whether a host's SSH answers the lab's own address."""
     probe = ["timeout", "0.7", "bash", "-c", f"head -c 4 </dev/tcp/{lab.record.address(host)}/22"]
-    done = subprocess.run([*network.inside(lab.record.name), *probe], capture_output=True, text=True, check=False)
-    return done.stdout == "SSH-"
+    completed = subprocess.run([*network.inside(lab.record.name), *probe], capture_output=True, text=True, check=False)
+    return completed.stdout == "SSH-"
 
 
 def command(*arguments: str, timeout: float | None = None) -> subprocess.CompletedProcess[str]:
@@ -104,19 +104,19 @@ def command(*arguments: str, timeout: float | None = None) -> subprocess.Complet
 
 def test_hosts_are_bare_debian_with_a_real_systemd(lab: Lab, bundle: Path) -> None:
     for name in lab.record.hosts:
-        told = lab.ssh(
+        output = lab.ssh(
             name, "hostname; cat /proc/1/comm; systemctl is-system-running; . /etc/os-release; echo $VERSION_CODENAME"
         )
-        assert told.split() == [name, "systemd", "running", RELEASE]
-        told = lab.ssh(name, "systemctl --failed --no-legend; ip route show default; ls /opt")
-        assert told.split() == [], "no failed unit, no route out, nothing of ours"
-    written = yaml.safe_load((Path(lab.record.inventory) / "hosts.yml").read_text())
-    assert written["all"]["vars"]["judge_bundle"] == str(bundle), "it is sent, as to real hosts"
+        assert output.split() == [name, "systemd", "running", RELEASE]
+        output = lab.ssh(name, "systemctl --failed --no-legend; ip route show default; ls /opt")
+        assert output.split() == [], "no failed unit, no route out, nothing of ours"
+    inventory = yaml.safe_load((Path(lab.record.inventory) / "hosts.yml").read_text())
+    assert inventory["all"]["vars"]["judge_bundle"] == str(bundle), "it is sent, as to real hosts"
     assert reaches(lab, "j1", "e1") and reaches(lab, "e1", "j1")
     keys = {lab.ssh(name, "cat /etc/machine-id /etc/ssh/ssh_host_ed25519_key.pub") for name in lab.record.hosts}
     assert len(keys) == 2
-    seen = [line for line in Path("/proc/self/mounts").read_text().splitlines() if lab.record.name in line]
-    assert all(line.startswith("nsfs ") for line in seen), (
+    mounts = [line for line in Path("/proc/self/mounts").read_text().splitlines() if lab.record.name in line]
+    assert all(line.startswith("nsfs ") for line in mounts), (
         "the machine's mount table shows network namespaces, no disks"
     )
 
@@ -145,11 +145,11 @@ def test_inventory_and_commands(lab: Lab) -> None:
     assert tree["children"]["executors"]["hosts"] == {"e1": {"ansible_host": lab.record.address("e1")}}
     # the inventory alone is enough to get in, from inside the lab
     ssh = ["ssh", *tree["vars"]["ansible_ssh_common_args"].split(), "-i", tree["vars"]["ansible_ssh_private_key_file"]]
-    there = command("run", "--name", name, "--", *ssh, f"root@{lab.record.address('e1')}", "hostname")
-    assert there.stdout == "e1\n", there.stderr
+    hostname = command("run", "--name", name, "--", *ssh, f"root@{lab.record.address('e1')}", "hostname")
+    assert hostname.stdout == "e1\n", hostname.stderr
     assert command("ssh", "--name", name, "j1", "echo $HOSTNAME; exit 7").returncode == 7
-    told = command("run", "--name", name, "--", "sh", "-c", "echo $ANSIBLE_INVENTORY; ip -br link | grep -c v-; exit 3")
-    assert (told.returncode, told.stdout) == (3, f"{directory}\n2\n")
+    run = command("run", "--name", name, "--", "sh", "-c", "echo $ANSIBLE_INVENTORY; ip -br link | grep -c v-; exit 3")
+    assert (run.returncode, run.stdout) == (3, f"{directory}\n2\n")
     status = json.loads(command("status", "--name", name, "--json").stdout)
     assert {item["name"]: item["state"] for item in status["hosts"]} == {"j1": "running", "e1": "running"}
     table = command("status", "--name", name)
@@ -162,7 +162,7 @@ def test_faults_of_the_person_are_one_sentence(
     lab: Lab, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name = lab.record.name
-    for arguments, said, code in [
+    for arguments, message, code in [
         (("ssh", "--name", "nosuch", "j1"), "there is no lab 'nosuch'", 1),
         (("kill", "--name", name, "j9"), "no host 'j9'", 2),
         (("cut", "--name", name, "j1", "--from", "j1"), "from itself", 2),
@@ -180,15 +180,15 @@ def test_faults_of_the_person_are_one_sentence(
     ]:
         if "bookworm" in arguments or ("trixie" in arguments and RELEASE != "trixie"):
             # would build the other image first; the check is the same function
-            with pytest.raises(UsageError, match=said):
+            with pytest.raises(UsageError, match=message):
                 cluster.settle(name, arguments[-1], Path("/nonexistent"))
             continue
         monkeypatch.setattr(sys, "argv", ["lab", *arguments])
-        with pytest.raises(SystemExit) as done:
+        with pytest.raises(SystemExit) as exit_info:
             cli.main()
-        told = capsys.readouterr().err
-        assert done.value.code == code and said in told, (arguments, told)
-        assert len(told.strip().splitlines()) == 1, told
+        errors = capsys.readouterr().err
+        assert exit_info.value.code == code and message in errors, (arguments, errors)
+        assert len(errors.strip().splitlines()) == 1, errors
     assert state.read("x") is None
 
 
@@ -247,8 +247,8 @@ def test_freeze_and_thaw(lab: Lab) -> None:
         with subprocess.Popen(start, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
             wait_for(lambda: len(list(Path(f"/proc/{process.pid}/task").iterdir())) > 1, what="waiting")
             process.send_signal(signal.SIGINT)
-            told = process.communicate(timeout=10)[1]
-        assert process.returncode == 130 and told.count("\n") == 1 and "interrupted" in told
+            errors = process.communicate(timeout=10)[1]
+        assert process.returncode == 130 and errors.count("\n") == 1 and "interrupted" in errors
         with pytest.raises(LabError, match=r"e1 does not answer after 0\.5 s"):
             lab.wait("e1", timeout=0.5)
     finally:
@@ -292,10 +292,10 @@ def test_power_loss_start_stop_reboot_and_wipe(lab: Lab) -> None:
     assert lab.ssh("e1", f"ls {mark} 2>/dev/null || echo bare").strip() == "bare"
 
 
-def quiet(lab: Lab, host: str, what: str) -> str | None:
+def quiet(lab: Lab, host: str, probe: str) -> str | None:
     """A command's output, or None while the host is between two lives."""
     try:
-        return lab.ssh(host, what)
+        return lab.ssh(host, probe)
     except LabError:
         return None
 
@@ -326,8 +326,8 @@ def test_skewed_clock_of_one_unit(lab: Lab) -> None:
         text = lab.ssh(
             "j1", "systemctl start clock; date +%s; journalctl -u clock -o cat --no-pager | grep TOLD | tail -1"
         )
-        real, told = text.split()
-        return int(told.removeprefix("TOLD=")) - int(real)
+        real, shown_time = text.split()
+        return int(shown_time.removeprefix("TOLD=")) - int(real)
 
     lab.skew("j1", "clock", -3600)
     assert abs(ahead() + 3600) < 30
@@ -340,10 +340,10 @@ def test_skewed_clock_of_one_unit(lab: Lab) -> None:
 def test_two_labs_side_by_side_and_a_host_more(lab: Lab, tmp_path: Path) -> None:
     name = fresh_name()
     try:
-        other = cluster.up(name, ["j1"], RELEASE, inventory_directory=tmp_path)
-        assert other.record.network != lab.record.network
-        assert other.ssh("j1", "hostname") == lab.ssh("j1", "hostname") == "j1\n"
-        other.kill("j1")
+        second = cluster.up(name, ["j1"], RELEASE, inventory_directory=tmp_path)
+        assert second.record.network != lab.record.network
+        assert second.ssh("j1", "hostname") == lab.ssh("j1", "hostname") == "j1\n"
+        second.kill("j1")
         assert answers(lab, "j1"), "the labs have nothing to do with each other"
         again = cluster.up(name, ["g1"], inventory_directory=tmp_path)
         assert list(again.record.hosts) == ["j1", "g1"] and reaches(again, "g1", "j1"), "up completes, and adds"

@@ -26,8 +26,8 @@ def place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def record(**more: object) -> Record:
-    return Record(**({"name": "lab", "index": 3, "release": "trixie", "base": "/b", "inventory": "/i"} | more))
+def record(**fields: object) -> Record:
+    return Record(**({"name": "lab", "index": 3, "release": "trixie", "base": "/b", "inventory": "/i"} | fields))
 
 
 def test_addresses_go_by_letter_and_number() -> None:
@@ -46,7 +46,7 @@ def test_addresses_go_by_letter_and_number() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "names no host"),
         ("j1,x1", "host name 'x1'"),
@@ -56,8 +56,8 @@ def test_addresses_go_by_letter_and_number() -> None:
         ("j1,e1,j1", "j1 twice"),
     ],
 )
-def test_bad_host_lists(text: str, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_bad_host_lists(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         state.parse_hosts(text)
 
 
@@ -89,10 +89,10 @@ def test_bad_directories(path: str) -> None:
 
 def test_records_survive_and_networks_differ(place: Path) -> None:
     assert state.all_names() == [] and state.free_index() == 0
-    one = record(name="one", index=0)
-    one.add_hosts(["j1"])
-    one.save()
-    assert state.read("one") == one
+    first = record(name="one", index=0)
+    first.add_hosts(["j1"])
+    first.save()
+    assert state.read("one") == first
     assert state.free_index() == 1
     record(name="three", index=1).save()
     (place / "state/torn").mkdir()
@@ -186,10 +186,10 @@ def test_a_failed_build_is_one_sentence_and_leaves_nothing(place: Path, monkeypa
     except LabError as exc:
         pytest.skip(f"no lab here: {exc}")
     monkeypatch.setenv("JUDGE_LAB_MIRROR", "file:///nonexistent/debian")
-    said: list[str] = []
+    lines: list[str] = []
     with pytest.raises(LabError, match=r"mmdebstrap could not make a trixie image: .*nonexistent"):
-        image.ensure("trixie", said.append)
-    assert len(said) == 1 and "base image" in said[0]
+        image.ensure("trixie", lines.append)
+    assert len(lines) == 1 and "base image" in lines[0]
     assert [path.name for path in (place / "cache").iterdir()] == [".trixie.lock"]
 
 
@@ -225,7 +225,7 @@ def test_a_failing_program_is_one_sentence() -> None:
 def test_help_needs_nothing() -> None:
     for arguments in (["--help"], ["up", "--help"], ["cut", "--help"]):
         command = [sys.executable, "-m", "lab", *arguments]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-        assert done.returncode == 0 and "Usage" in done.stdout, done.stderr
+        completed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert completed.returncode == 0 and "Usage" in completed.stdout, completed.stderr
     wrapper = subprocess.run([str(ROOT / "lab/lab"), "--help"], cwd="/", capture_output=True, text=True, check=False)
     assert wrapper.returncode == 0 and "freeze" in wrapper.stdout

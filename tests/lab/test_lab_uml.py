@@ -48,10 +48,10 @@ def connects(lab: Lab, source: str | None = None) -> bool:
 
 
 def test_a_kernel_of_its_own_with_cgroups_of_version_2(lab: Lab) -> None:
-    told = lab.ssh(
+    output = lab.ssh(
         "u1", "hostname; cat /proc/1/comm; systemctl is-system-running; . /etc/os-release; echo $VERSION_CODENAME"
     )
-    assert told.split() == ["u1", "systemd", "running", RELEASE]
+    assert output.split() == ["u1", "systemd", "running", RELEASE]
     assert lab.ssh("u1", "uname -r").strip() != platform.release()
     assert {"memory", "pids", "cpu"} <= set(lab.ssh("u1", "cat /sys/fs/cgroup/cgroup.controllers").split())
     assert lab.ssh("u1", "ip route show default") == "", "no route out"
@@ -64,18 +64,18 @@ def test_a_kernel_of_its_own_with_cgroups_of_version_2(lab: Lab) -> None:
 
 
 def test_it_sees_the_machine_and_changes_nothing_of_it(lab: Lab, tmp_path: Path) -> None:
-    mine = tmp_path / "file"
-    mine.write_text("mine")
-    assert lab.ssh("u1", f"cat {uml.MACHINE}{mine}") == "mine"
+    file = tmp_path / "file"
+    file.write_text("mine")
+    assert lab.ssh("u1", f"cat {uml.MACHINE}{file}") == "mine"
     with pytest.raises(LabError, match="Read-only file system"):
-        lab.ssh("u1", f"echo changed >{uml.MACHINE}{mine}")
+        lab.ssh("u1", f"echo changed >{uml.MACHINE}{file}")
     # not by another mount either: its files end at its own directory
     lab.ssh("u1", "mkdir -p /mnt/all && mount -t hostfs none /mnt/all -o /")
     assert "lab-network.service" in lab.ssh("u1", "ls /mnt/all/etc/systemd/system")
     with pytest.raises(LabError):
-        lab.ssh("u1", f"touch /mnt/all{uml.MACHINE}{mine}.new")
+        lab.ssh("u1", f"touch /mnt/all{uml.MACHINE}{file}.new")
     lab.ssh("u1", "umount /mnt/all")
-    assert mine.read_text() == "mine" and [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert file.read_text() == "mine" and [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_power_cable_and_hang(lab: Lab) -> None:
@@ -105,8 +105,8 @@ def test_power_cable_and_hang(lab: Lab) -> None:
     lab.stop("u1")
     assert not hosts.running(lab.record, "u1")
     lab.start("u1")
-    told = lab.ssh("u1", "journalctl --list-boots --no-pager >&2; journalctl -b -1 --no-pager | tail -40")
-    assert "Reached target" in told, "a shut down machine has said so"
+    output = lab.ssh("u1", "journalctl --list-boots --no-pager >&2; journalctl -b -1 --no-pager | tail -40")
+    assert "Reached target" in output, "a shut down machine has said so"
 
     before = lab.ssh("u1", BOOT)
     subprocess.run(lab.ssh_command("u1", "systemctl reboot"), capture_output=True, check=False)

@@ -48,28 +48,28 @@ def ansible(program: str, *words: str | Path, **environment: str) -> subprocess.
 
 def run_module(name: str, arguments: dict[str, Any], *, check: bool = False) -> dict[str, Any]:
     """Run a module as a process, as on a host, and return its result."""
-    given = {"ANSIBLE_MODULE_ARGS": {**arguments, "_ansible_check_mode": check}}
+    parameters = {"ANSIBLE_MODULE_ARGS": {**arguments, "_ansible_check_mode": check}}
     program = (
         "import runpy; from ansible.module_utils import basic; "
-        f"basic._ANSIBLE_ARGS = {json.dumps(given).encode()!r}; basic._ANSIBLE_PROFILE = 'legacy'; "
+        f"basic._ANSIBLE_ARGS = {json.dumps(parameters).encode()!r}; basic._ANSIBLE_PROFILE = 'legacy'; "
         f"runpy.run_module('plugins.modules.{name}', run_name='__main__')"
     )
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.stdout, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    return found
+    completed = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert completed.stdout, completed.stderr
+    result: dict[str, Any] = json.loads(completed.stdout.strip().splitlines()[-1])
+    return result
 
 
-def value(role: str, variable: str, **given: Any) -> Any:
+def value(role: str, variable: str, **inventory_values: Any) -> Any:
     """A variable of a role, with its defaults and variables, and with what an inventory would give."""
     place = ROOT / "roles" / role
     files = [place / "defaults/main.yml", place / "vars/main.yml"]
-    more = {"role_path": str(place), "wanted": f"{{{{ {variable} }}}}", **given}
+    extra_vars = {"role_path": str(place), "wanted": f"{{{{ {variable} }}}}", **inventory_values}
     options = [word for file in files if file.exists() for word in ("-e", f"@{file}")]
-    words = ["localhost", "-i", "localhost,", "-m", "debug", "-a", "var=wanted", *options, "-e", json.dumps(more)]
-    done = ansible("", *words)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return json.loads(done.stdout.partition("=>")[2])["wanted"]
+    words = ["localhost", "-i", "localhost,", "-m", "debug", "-a", "var=wanted", *options, "-e", json.dumps(extra_vars)]
+    completed = ansible("", *words)
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    return json.loads(completed.stdout.partition("=>")[2])["wanted"]
 
 
 def options(role: str) -> dict[str, Any]:
@@ -154,10 +154,10 @@ def module(task: Task) -> str:
 
 def _argument(task: Task, name: str, key: str) -> tuple[str, str] | None:
     """(what is named, the rest) of an import or include; None where the task is none."""
-    found = task.get(f"{BUILTIN}import_{name}") or task.get(f"{BUILTIN}include_{name}")
-    if not found:
+    argument = task.get(f"{BUILTIN}import_{name}") or task.get(f"{BUILTIN}include_{name}")
+    if not argument:
         return None
-    return (found, "main") if isinstance(found, str) else (found[key], found.get("tasks_from", "main"))
+    return (argument, "main") if isinstance(argument, str) else (argument[key], argument.get("tasks_from", "main"))
 
 
 def flat(tasks: list[Task] | None, beside: Path, variables: dict[str, Any] | None = None) -> Iterator[Task]:
@@ -183,9 +183,9 @@ def flat(tasks: list[Task] | None, beside: Path, variables: dict[str, Any] | Non
 def of_playbook(path: Path, variables: dict[str, Any] | None = None) -> Iterator[Task]:
     """All tasks of a playbook, imported with these variables, and of those that it imports."""
     for play in read(path):
-        other = play.get(f"{BUILTIN}import_playbook")
-        if other:
-            yield from of_playbook((path.parent / other).resolve(), play.get("vars"))
+        playbook = play.get(f"{BUILTIN}import_playbook")
+        if playbook:
+            yield from of_playbook((path.parent / playbook).resolve(), play.get("vars"))
         else:
             always = {"check_mode": True} if play.get("check_mode") is True else {}
             yield from ({**always, **task} for task in flat(play.get("tasks"), path.parent, variables))

@@ -103,21 +103,21 @@ class BootHarness:
 
     def states(self) -> dict[str, str]:
         with contextlib.suppress(Exception):
-            return {one.name: str(one.state) for one in status.read(self.run_dir).services}
+            return {service.name: str(service.state) for service in status.read(self.run_dir).services}
         return {}
 
     def of(self, name: str) -> status.ServiceStatus:
-        return next(one for one in status.read(self.run_dir).services if one.name == name)
+        return next(service for service in status.read(self.run_dir).services if service.name == name)
 
-    def wait_states(self, timeout: float = 60, **wanted: str) -> None:
+    def wait_states(self, timeout: float = 60, **states: str) -> None:
         def reached() -> bool:
             now = self.states()
-            return all(now.get(name) == state for name, state in wanted.items())
+            return all(now.get(name) == state for name, state in states.items())
 
         try:
             wait_for(reached, timeout=timeout)
         except AssertionError:
-            raise AssertionError(f"wanted {wanted}, have {self.states()}\n{self.output}") from None
+            raise AssertionError(f"wanted {states}, have {self.states()}\n{self.output}") from None
 
     def starts(self, name: str) -> list[int]:
         """Pids of all starts so far; fails when two ever lived at a time."""

@@ -94,7 +94,7 @@ def faults(ledger: Ledger) -> list[str]:
     """Every broken promise as one sentence; empty when nothing was lost, doubled, changed, or judged wrong."""
     return [
         *_keys(ledger),
-        *_lost(ledger),
+        *_losses(ledger),
         *_doubled(ledger),
         *(fault for final in ledger.ended.values() for fault in _verdict(ledger, final)),
     ]
@@ -111,14 +111,14 @@ def _keys(ledger: Ledger) -> Iterable[str]:
     for key, tasks in ids.items():
         if len(tasks) > 1:
             yield f"doubled: key {key} was acknowledged as {', '.join(sorted(tasks))}"
-    for task, many in keys.items():
-        if len(many) > 1:
-            yield f"lost: {task} was the answer to several submissions: {', '.join(sorted(many))}"
+    for task, several in keys.items():
+        if len(several) > 1:
+            yield f"lost: {task} was the answer to several submissions: {', '.join(sorted(several))}"
     for key in ledger.offered.keys() - ids.keys():
         yield f"lost: key {key} was never acknowledged"
 
 
-def _lost(ledger: Ledger) -> Iterable[str]:
+def _losses(ledger: Ledger) -> Iterable[str]:
     listed = {task for task, _ in ledger.listed}
     for task in sorted(ledger.ids):
         if task not in listed:
@@ -147,10 +147,10 @@ def _verdict(ledger: Ledger, final: FinalTask) -> Iterable[str]:
         yield f"changed: {final.id} was {first[0]} and became {final}"
     if final.judged != 1:
         yield f"{'doubled' if final.judged else 'wrong'}: {final.id} was judged {final.judged} times"
-    wanted = ledger.offered.get(final.key or "")
-    if final.verdict != wanted:
-        said = f" ({final.reason})" if final.reason else ""
-        yield f"wrong: {final.id} (key {final.key}) is {final.verdict}, not {wanted}{said}"
+    expected = ledger.offered.get(final.key or "")
+    if final.verdict != expected:
+        reason = f" ({final.reason})" if final.reason else ""
+        yield f"wrong: {final.id} (key {final.key}) is {final.verdict}, not {expected}{reason}"
 
 
 @dataclass(frozen=True)
@@ -171,11 +171,11 @@ def longest_gap(times: Iterable[float], begin: float, end: float) -> float:
 
 def outage(ledger: Ledger, event: float, end: float) -> Outage:
     """What was noticed of `event` until `end`."""
-    acknowledged: Mapping[str, float] = {task: when for _, task, when in reversed(ledger.acknowledged)}
-    new = [when for task, (_, when) in ledger.seen.items() if acknowledged.get(task, event) > event]
+    acknowledged: Mapping[str, float] = {task: moment for _, task, moment in reversed(ledger.acknowledged)}
+    new = [moment for task, (_, moment) in ledger.seen.items() if acknowledged.get(task, event) > event]
     return Outage(
         acknowledged=longest_gap(acknowledged.values(), event, end),
-        verdicts=longest_gap((when for _, when in ledger.seen.values()), event, end),
+        verdicts=longest_gap((moment for _, moment in ledger.seen.values()), event, end),
         flowing=min(new) - event if new else None,
     )
 
@@ -267,7 +267,7 @@ class Stream:
         interval: float,
         cases: Sequence[Case] = CASES,
         crews: int = 4,
-        most: int = 20,
+        limit: int = 20,
         patience: float = 600.0,
         enter: Callable[[], None] = lambda: None,
     ) -> None:
@@ -282,7 +282,7 @@ class Stream:
         self._interval = interval
         self._cases = itertools.cycle(cases)
         self._enter = enter
-        self._most = most
+        self._most = limit
         self._lock = threading.Lock()
         self._due: queue.SimpleQueue[m.Submission | None] = queue.SimpleQueue()
         self._over = threading.Event()
@@ -317,15 +317,15 @@ class Stream:
         self.check()
         return len(self.ledger.seen)
 
-    def flows(self, more: int = 3, timeout: float = 300.0) -> None:
+    def flows(self, count: int = 3, timeout: float = 300.0) -> None:
         """Wait for the verdicts of `more` submissions that are handed in from now on."""
-        known = set(self.ledger.ids)
+        earlier = set(self.ledger.ids)
 
         def new() -> bool:
             self.check()
-            return len(set(self.ledger.seen) - known) >= more
+            return len(set(self.ledger.seen) - earlier) >= count
 
-        wait_for(new, timeout, f"{more} new verdicts")
+        wait_for(new, timeout, f"{count} new verdicts")
 
     def finish(self, timeout: float = 300.0) -> Ledger:
         """Hand in no more, wait until all is acknowledged and judged, and read everything once more."""
@@ -353,8 +353,8 @@ class Stream:
     def verify(self, timeout: float = 300.0) -> Ledger:
         """`finish`, and AssertionError unless every promise was kept."""
         ledger = self.finish(timeout)
-        found = faults(ledger)
-        assert not found, "\n".join([f"{len(found)} of {len(ledger.offered)}:", *found[:20]])
+        sentences = faults(ledger)
+        assert not sentences, "\n".join([f"{len(sentences)} of {len(ledger.offered)}:", *sentences[:20]])
         return ledger
 
     # --- the threads -------------------------------------------------------------------------------------------
@@ -421,7 +421,7 @@ class Stream:
                         self.ledger.ended[task_id] = FinalTask.of(task)
 
 
-def told(fields: dict[str, Any]) -> str:
+def figures_line(fields: dict[str, Any]) -> str:
     """Measured figures as one line for people: seconds with two digits."""
     return ", ".join(
         f"{name} {value:.2f} s" if isinstance(value, float) else f"{name} {value}" for name, value in fields.items()
@@ -436,37 +436,37 @@ SCRIPT = re.compile(r"pm\.collectionVariables\.set\('(\w+)', pm\.response\.json\
 class Collection:
     """Its requests, with the variables that somebody sets in an environment (`given`) before those of its own."""
 
-    def __init__(self, **given: str) -> None:
-        told = json.loads(FILE.read_text(encoding="utf-8"))
-        self.folders: dict[str, list[Any]] = {folder["name"]: folder["item"] for folder in told["item"]}
-        self.variables = {one["key"]: one["value"] for one in told["variable"]}
-        assert given.keys() <= self.variables.keys()
-        self.given = given
-        self._auth = told["auth"]
+    def __init__(self, **values: str) -> None:
+        document = json.loads(FILE.read_text(encoding="utf-8"))
+        self.folders: dict[str, list[Any]] = {folder["name"]: folder["item"] for folder in document["item"]}
+        self.variables = {variable["key"]: variable["value"] for variable in document["variable"]}
+        assert values.keys() <= self.variables.keys()
+        self.given = values
+        self._auth = document["auth"]
 
     def filled(self, text: str) -> str:
         """A text with the values of its variables."""
 
-        def value(found: re.Match[str]) -> str:
-            if found[1] == "$guid":
+        def value(match: re.Match[str]) -> str:
+            if match[1] == "$guid":
                 return str(uuid.uuid4())
-            return self.given.get(found[1]) or self.variables[found[1]]
+            return self.given.get(match[1]) or self.variables[match[1]]
 
         return re.sub(r"{{([$\w]+)}}", value, text)
 
     def address(self, url: dict[str, Any]) -> str:
         """Where a request goes, of the parts; `raw` is the same for people."""
-        places = {one["key"]: quote(self.filled(one["value"]), safe="") for one in url.get("variable", [])}
+        places = {part["key"]: quote(self.filled(part["value"]), safe="") for part in url.get("variable", [])}
         assert all(places.values()), f"{url['raw']} is about nothing: {places}"
         path = [places[part[1:]] if part.startswith(":") else part for part in url["path"]]
-        query = [f"{one['key']}={self.filled(one['value'])}" for one in url.get("query", []) if not one["disabled"]]
+        query = [f"{item['key']}={self.filled(item['value'])}" for item in url.get("query", []) if not item["disabled"]]
         assert url["raw"].partition("?")[0] == "/".join([*url["host"], *url["path"]])
         return "/".join([self.filled(url["host"][0]), *path]) + ("?" + "&".join(query) if query else "")
 
     def run(self, item: dict[str, Any]) -> int:
         """Send one request, again while the cluster cannot answer now; the status of the answer."""
         status = wait_for(
-            lambda: (found := self._run(item)) not in {503, 504} and found, 60, f"an answer to {item['name']}"
+            lambda: (status := self._run(item)) not in {503, 504} and status, 60, f"an answer to {item['name']}"
         )
         assert isinstance(status, int)
         return status
@@ -474,7 +474,7 @@ class Collection:
     def _run(self, item: dict[str, Any]) -> int:
         """Send one request; an answer without an end is read to its first line."""
         request = item["request"]
-        headers = {one["key"]: self.filled(one["value"]) for one in request["header"]}
+        headers = {header["key"]: self.filled(header["value"]) for header in request["header"]}
         if request.get("auth", self._auth)["type"] == "bearer":
             headers["Authorization"] = f"Bearer {self.filled(self._auth['bearer'][0]['value'])}"
         body = request.get("body", {})
@@ -489,10 +489,10 @@ class Collection:
             answer.read()
             for event in item.get("event", []):
                 for line in event["script"]["exec"]:
-                    found = SCRIPT.fullmatch(line)
-                    assert found is not None, line
+                    script = SCRIPT.fullmatch(line)
+                    assert script is not None, line
                     if answer.is_success:
-                        self.variables[found[1]] = str(answer.json()[found[2]])
+                        self.variables[script[1]] = str(answer.json()[script[2]])
         return answer.status_code
 
 
@@ -516,13 +516,13 @@ _FRAME: Final = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xml
 
 def run_in_terminal(command: str, directory: Path, env: Mapping[str, str]) -> Text:
     """What a shell's command prints, coloured as on a terminal of this width; a failure is shown like anything else."""
-    told = {**os.environ, **env, "FORCE_COLOR": "1", "TTY_INTERACTIVE": "0", "COLUMNS": str(COLUMNS)}
-    done = subprocess.run(
-        ["bash", "-c", command], cwd=directory, env=told, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    environment = {**os.environ, **env, "FORCE_COLOR": "1", "TTY_INTERACTIVE": "0", "COLUMNS": str(COLUMNS)}
+    completed = subprocess.run(
+        ["bash", "-c", command], cwd=directory, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         stdin=subprocess.DEVNULL, text=True, timeout=300, check=False,
     )  # fmt: skip
-    shown = re.sub(r"\x1b\[\?25[lh]", "", done.stdout)
-    return Text.from_ansi(re.sub(r"\n[\s\n]*\n", "\n", shown).strip("\n"))
+    text = re.sub(r"\x1b\[\?25[lh]", "", completed.stdout)
+    return Text.from_ansi(re.sub(r"\n[\s\n]*\n", "\n", text).strip("\n"))
 
 
 def terminal_svg(session: Sequence[tuple[str, Text]], title: str) -> str:

@@ -72,8 +72,8 @@ class Cluster:
 
     def config(self, name: str) -> dict[str, Any]:
         """The rendered config of one service."""
-        found: dict[str, Any] = yaml.safe_load((self.directory / "etc" / f"{name}.yml").read_text())
-        return found
+        document: dict[str, Any] = yaml.safe_load((self.directory / "etc" / f"{name}.yml").read_text())
+        return document
 
 
 @contextlib.contextmanager
@@ -96,15 +96,15 @@ def running(
 
 def processes_of(marker: str) -> dict[int, str]:
     """Process id to command line of every live process whose command line or environment names `marker`."""
-    found = {}
+    commands = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
         with contextlib.suppress(OSError):
             command = (entry / "cmdline").read_bytes()
             if marker.encode() in command or marker.encode() in (entry / "environ").read_bytes():
-                found[int(entry.name)] = command.replace(b"\0", b" ").decode(errors="replace").strip()
-    return {pid: command for pid, command in found.items() if command}
+                commands[int(entry.name)] = command.replace(b"\0", b" ").decode(errors="replace").strip()
+    return {pid: command for pid, command in commands.items() if command}
 
 
 class HasDirectory(Protocol):
@@ -137,12 +137,12 @@ def judgectl_bytes(
             main.main()
         except SystemExit as exc:
             status = exc.code
-    written = []
+    outputs = []
     for stream in streams[1:]:
         stream.flush()
-        written.append(stream.buffer.getvalue())  # type: ignore[attr-defined]
+        outputs.append(stream.buffer.getvalue())  # type: ignore[attr-defined]
     returncode = status if isinstance(status, int) else int(status is not None)
-    result = subprocess.CompletedProcess(list(map(str, arguments)), returncode, *written)
+    result = subprocess.CompletedProcess(list(map(str, arguments)), returncode, *outputs)
     assert code is None or returncode == code, result
     assert b"Traceback" not in result.stderr
     return result
@@ -152,5 +152,5 @@ def judgectl(
     target: HasDirectory | Path, *arguments: str | Path, stdin: str = "", code: int | None = 0, **environ: str
 ) -> subprocess.CompletedProcess[str]:
     """The same with text as standard input and output."""
-    done = judgectl_bytes(target, *arguments, stdin=stdin.encode(), code=code, **environ)
-    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+    result = judgectl_bytes(target, *arguments, stdin=stdin.encode(), code=code, **environ)
+    return subprocess.CompletedProcess(result.args, result.returncode, result.stdout.decode(), result.stderr.decode())

@@ -41,12 +41,12 @@ class Host:
         self.process: subprocess.Popen[bytes] | None = None
         self.settings: dict[str, Any] = {}
 
-    def configure(self, bootstrap: str, listed: list[Host], **more: Any) -> Host:
+    def configure(self, bootstrap: str, listed: list[Host], **settings: Any) -> Host:
         cluster = {
             "token": TOKEN,
             "bootstrap": bootstrap,
             "members": [{"name": h.name, "peer": h.peer, "client": h.client} for h in listed],
-            **more.pop("cluster", {}),
+            **settings.pop("cluster", {}),
         }
         self.settings = {
             "name": self.name,
@@ -58,7 +58,7 @@ class Host:
             "check": {"interval": 0.3, "tries": 10},
             "stop_grace": 5,
             "cluster": cluster,
-            **more,
+            **settings,
         }
         return self
 
@@ -123,16 +123,16 @@ class Host:
 @contextmanager
 def hosts(root: Path, count: int) -> Iterator[list[Host]]:
     """That many hosts, not started; whatever runs at the end is killed."""
-    with _killed_at_the_end([Host(root, f"m{number}") for number in range(1, count + 1)]) as made:
-        yield made
+    with _killed_at_the_end([Host(root, f"m{number}") for number in range(1, count + 1)]) as members:
+        yield members
 
 
 @contextmanager
-def _killed_at_the_end(made: list[H]) -> Iterator[list[H]]:
+def _killed_at_the_end(members: list[H]) -> Iterator[list[H]]:
     try:
-        yield made
+        yield members
     finally:
-        for host in made:
+        for host in members:
             if host.process is not None:
                 if host.process.poll() is None:
                     host.process.kill()
@@ -142,14 +142,14 @@ def _killed_at_the_end(made: list[H]) -> Iterator[list[H]]:
 @contextmanager
 def cluster(root: Path, count: int, spare: int = 0) -> Iterator[list[Host]]:
     """A running cluster of `count` members, and `spare` hosts configured to join it."""
-    with hosts(root, count + spare) as made:
-        first = made[:count]
+    with hosts(root, count + spare) as members:
+        first = members[:count]
         for host in first:
             host.configure("initialise", first).start()
         first[0].wait_voters(*first)
-        for host in made[count:]:
-            host.configure("join", made)
-        yield made
+        for host in members[count:]:
+            host.configure("join", members)
+        yield members
 
 
 class Cutter(grpc.GenericRpcHandler):  # type: ignore[misc]
@@ -221,11 +221,11 @@ class SecureHost(Host):
         self.client = self.client.replace("http", "https")
         self.peer = self.peer.replace("http", "https")
 
-    def configure(self, bootstrap: str, listed: list[Host], **more: Any) -> Host:
+    def configure(self, bootstrap: str, listed: list[Host], **settings: Any) -> Host:
         tls = {key: str(path) for key, path in self.authority.tls("etcd", self.name).model_dump().items()}
         # On two addresses, as a member that listens on its own and for its own host.
         listen = [self.client, self.client.replace("127.0.0.1", "127.0.0.2")]
-        return super().configure(bootstrap, listed, tls=tls, peer_tls=tls, listen_client=listen, **more)
+        return super().configure(bootstrap, listed, tls=tls, peer_tls=tls, listen_client=listen, **settings)
 
     def etcd(self) -> Etcd:
         return self.authority.etcd(self, "etcd")
@@ -235,16 +235,16 @@ class SecureHost(Host):
 def secure_hosts(root: Path, count: int) -> Iterator[list[SecureHost]]:
     """That many hosts of one authority, not started; whatever runs at the end is killed."""
     authority = Authority(root / "pki")
-    made = [SecureHost(root, f"m{number}", authority) for number in range(1, count + 1)]
-    with _killed_at_the_end(made):
-        yield made
+    members = [SecureHost(root, f"m{number}", authority) for number in range(1, count + 1)]
+    with _killed_at_the_end(members):
+        yield members
 
 
 @contextmanager
 def secure_cluster(root: Path, count: int) -> Iterator[list[SecureHost]]:
     """A running cluster of `count` members with certificates."""
-    with secure_hosts(root, count) as made:
-        for host in made:
-            host.configure("initialise", list(made)).start()
-        made[0].wait_voters(*made)
-        yield made
+    with secure_hosts(root, count) as members:
+        for host in members:
+            host.configure("initialise", list(members)).start()
+        members[0].wait_voters(*members)
+        yield members

@@ -107,11 +107,11 @@ class Daemon:
         """The process ids of its children: an executor's slots."""
         assert self.process is not None
         pid = self.process.pid
-        found = []
+        pids = []
         for entry in Path(f"/proc/{pid}/task").iterdir():
             with contextlib.suppress(OSError):
-                found += [int(child) for child in (entry / "children").read_text().split()]
-        return sorted(found)
+                pids += [int(child) for child in (entry / "children").read_text().split()]
+        return sorted(pids)
 
 
 class Cluster:
@@ -208,10 +208,10 @@ class Cluster:
         """Wait for the end of a task."""
         end = time.monotonic() + timeout
         while True:
-            found = self.get(task, wait=5.0)
-            if found.done:
-                return found
-            assert time.monotonic() < end, found
+            current = self.get(task, wait=5.0)
+            if current.done:
+                return current
+            assert time.monotonic() < end, current
 
     def running(self, task: str) -> Task:
         """Wait until the task is stored as running: at least half a second after its assignment, so it must last."""
@@ -228,7 +228,7 @@ class Cluster:
 
     def executors(self) -> dict[str, ExecutorState]:
         """All executors by name."""
-        return {one.name: one for one in self.rpc.call("executors", Empty(), ExecutorsReply).executors}
+        return {executor.name: executor for executor in self.rpc.call("executors", Empty(), ExecutorsReply).executors}
 
     def import_problem(self, manifest: str) -> ProblemInfo:
         """Register an uploaded manifest."""
@@ -237,13 +237,13 @@ class Cluster:
     def state(self, executor: Daemon) -> ExecutorState | None:
         """What the judicators know of this very process, by the incarnation that it logs."""
         incarnations = re.findall(r"incarnation (\w+):", executor.log.read_text(errors="replace"))
-        found = self.executors().get(executor.config["name"])
-        return found if found is not None and incarnations and found.incarnation == incarnations[-1] else None
+        state = self.executors().get(executor.config["name"])
+        return state if state is not None and incarnations and state.incarnation == incarnations[-1] else None
 
     def vacant(self, executor: Daemon) -> bool:
         """Whether this very process lives and asks for work."""
-        found = self.state(executor)
-        return found is not None and found.alive and found.vacant > 0
+        state = self.state(executor)
+        return state is not None and state.alive and state.vacant > 0
 
 
 @contextlib.contextmanager
@@ -259,13 +259,13 @@ def started(daemon: Daemon) -> Iterator[Daemon]:
 
 def alive(marker: str) -> list[int]:
     """Live processes whose command line has the marker."""
-    found = []
+    pids = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             with contextlib.suppress(OSError):
                 if marker.encode() in (entry / "cmdline").read_bytes():
-                    found.append(int(entry.name))
-    return found
+                    pids.append(int(entry.name))
+    return pids
 
 
 PATIENCE = 30.0
@@ -321,9 +321,9 @@ class PlayedSlot(slots.Slot):
 
     def job(self) -> str:
         """The claim of the job that comes next."""
-        told = self.told()
-        assert isinstance(told, Job), told
-        return told.assignment.claim
+        request = self.told()
+        assert isinstance(request, Job), request
+        return request.assignment.claim
 
 
 class Judicators:
@@ -353,14 +353,14 @@ class Judicators:
         assert isinstance(request, ReportRequest)
         with self._lock:
             self.requests.append(request.model_copy(deep=True))
-            mine = threading.Event()
-            self._wake, before = mine, self._wake
+            event = threading.Event()
+            self._wake, before = event, self._wake
         before.set()
         if request.hold:
             self.parked.set()
-            mine.wait(min(PATIENCE, request.hold))
+            event.wait(min(PATIENCE, request.hold))
         with self._lock:
-            if self._wake is not mine and not request.complete:
+            if self._wake is not event and not request.complete:
                 return ReportReply(drain=self.drain)  # a newer report is answered
             if self.faults:
                 raise self.faults.pop(0)
@@ -368,9 +368,9 @@ class Judicators:
                 raise self.fault
             answer, self._next = self._next, ReportReply()
             answer.drain = self.drain
-            for done in request.complete:
-                self.completed[done.claim] = done
-                answer.settled.append(ClaimRef(id=done.id, claim=done.claim))
+            for completion in request.complete:
+                self.completed[completion.claim] = completion
+                answer.settled.append(ClaimRef(id=completion.id, claim=completion.claim))
             return answer
 
     def get_blob(self, sha: str, target: Path) -> None:
@@ -407,20 +407,20 @@ class Judicators:
     def drop(self, *assignments: Assignment) -> None:
         """With the answer to the next report."""
         with self._lock:
-            self._next.drop += [ClaimRef(id=one.id, claim=one.claim) for one in assignments]
+            self._next.drop += [ClaimRef(id=assignment.id, claim=assignment.claim) for assignment in assignments]
 
     def wake(self) -> None:
         """Answer the report that is held, or the next one."""
         self._wake.set()
 
-    def report(self, condition: Callable[[ReportRequest], object] = bool, what: str = "a report") -> ReportRequest:
+    def report(self, condition: Callable[[ReportRequest], object] = bool, what_for: str = "a report") -> ReportRequest:
         """Wait for a report that begins from now on and is so; for what more than one says."""
-        seen = len(self.requests)
+        count = len(self.requests)
 
         def look() -> ReportRequest | None:
-            return next((request for request in self.requests[seen:] if condition(request)), None)
+            return next((request for request in self.requests[count:] if condition(request)), None)
 
-        request = wait_for(look, PATIENCE, what)
+        request = wait_for(look, PATIENCE, what_for)
         assert isinstance(request, ReportRequest)
         return request
 
@@ -498,7 +498,7 @@ class Played:
 
     def take(self, assignment: Assignment) -> None:
         """Have a task assigned and given to the slot."""
-        wait_for(lambda: any(one.vacant for one in self.judicators.requests), PATIENCE, "a slot that is ready")
+        wait_for(lambda: any(request.vacant for request in self.judicators.requests), PATIENCE, "a slot that is ready")
         self.judicators.assign(assignment)
         self.judicators.wake()
         assert self.slot.job() == assignment.claim

@@ -159,34 +159,34 @@ class Prepared:
         self.blobs.data[sha] = data
         return sha
 
-    def _credentials(self, asked: Credentials) -> m.Message:
+    def _credentials(self, request: Credentials) -> m.Message:
         """All people are of tokens.yml; sessions are those that were begun."""
 
         def state(user: str | None) -> CredentialState:
             return CredentialState(user="" if user is None or user in self.disabled else user)
 
         return CredentialStates(
-            tokens=[CredentialState() for _ in asked.tokens],
-            sessions=[state(self.live.get(digest)) for digest in asked.sessions],
-            names=[state(name) for name in asked.names],
+            tokens=[CredentialState() for _ in request.tokens],
+            sessions=[state(self.live.get(digest)) for digest in request.sessions],
+            names=[state(name) for name in request.names],
         )
 
-    def _statements(self, asked: PagesRequest) -> PagesReply:
+    def _statements(self, request: PagesRequest) -> PagesReply:
         """The pages of a problem's statements, as an executor makes them, but in this process."""
-        manifest = ProblemManifest.model_validate_json(self.blobs.data[asked.hash])
+        manifest = ProblemManifest.model_validate_json(self.blobs.data[request.hash])
         return PagesReply(pages=self.put(pages_of(manifest, self.blobs.data.__getitem__)))
 
     @staticmethod
-    def _no_account(one: UserRef) -> m.Message:
-        raise NotFoundError(f"there is no user '{one.name}'")
+    def _no_account(request: UserRef) -> m.Message:
+        raise NotFoundError(f"there is no user '{request.name}'")
 
-    def _begin(self, one: SessionBegin) -> m.Empty:
-        self.live[one.id] = one.user
+    def _begin(self, request: SessionBegin) -> m.Empty:
+        self.live[request.id] = request.user
         return m.Empty()
 
-    def _end(self, one: SessionEnd) -> m.Empty:
+    def _end(self, request: SessionEnd) -> m.Empty:
         for name, user in list(self.live.items()):
-            if name == one.id or (one.everywhere and user == one.user):
+            if name == request.id or (request.everywhere and user == request.user):
                 del self.live[name]
         return m.Empty()
 
@@ -198,8 +198,8 @@ class Prepared:
         answer = self.answers.get(name, self._sessions.get(name))
         if answer is None:
             raise UnavailableError(f"nothing is prepared for {name}")
-        said: Any = answer(request) if callable(answer) else answer
-        return (await said) if inspect.isawaitable(said) else said
+        reply: Any = answer(request) if callable(answer) else answer
+        return (await reply) if inspect.isawaitable(reply) else reply
 
     @contextlib.contextmanager
     def serving(self) -> Iterator[Prepared]:
@@ -228,11 +228,11 @@ class Prepared:
             return by_id[request.id]
 
         def search(request: m.SearchRequest) -> m.SearchReply:
-            found = [task for task in tasks if request.user in {None, task.submission.user}]
-            return m.SearchReply(tasks=found[: request.limit], next=None)
+            matches = [task for task in tasks if request.user in {None, task.submission.user}]
+            return m.SearchReply(tasks=matches[: request.limit], next=None)
 
         def several(request: TasksRequest) -> TasksReply:
-            return TasksReply(tasks=[by_id[one] for one in request.ids if one in by_id])
+            return TasksReply(tasks=[by_id[number] for number in request.ids if number in by_id])
 
         self.answers |= {"get": get, "search": search, "tasks": several}
 
@@ -314,9 +314,9 @@ class Browser:
 
     def csrf(self, page: str) -> str:
         """The token in a page's first form."""
-        found = re.search(r'name="csrf" value="([^"]+)"', self.get(page).text)
-        assert found, page
-        return found[1]
+        match = re.search(r'name="csrf" value="([^"]+)"', self.get(page).text)
+        assert match, page
+        return match[1]
 
     def post(self, page: str, action: str, **fields: Any) -> TestResponse:
         """Send a form of a page."""
@@ -371,7 +371,9 @@ DOCUMENT = openapi.document(ROUTES)
 def check(answer: TestResponse, status: int, name: str) -> Any:
     """The answer's JSON, once it has this status and is what the OpenAPI document says of this operation."""
     assert answer.status_code == status, answer.text
-    operation = next(one for path in DOCUMENT["paths"].values() for one in path.values() if one["operationId"] == name)
+    operation = next(
+        item for path in DOCUMENT["paths"].values() for item in path.values() if item["operationId"] == name
+    )
     schema = operation["responses"][str(status)]["content"]["application/json"]["schema"]
     jsonschema.Draft202012Validator({**schema, "components": DOCUMENT["components"]}).validate(answer.json)
     return answer.json
@@ -422,8 +424,8 @@ class Nginx:
     @property
     def files(self) -> int:
         """Bytes of all files that nginx has written, but its record of its process."""
-        kept = (self.root / "var").rglob("*")
-        return sum(path.stat().st_size for path in kept if path.is_file())
+        paths = (self.root / "var").rglob("*")
+        return sum(path.stat().st_size for path in paths if path.is_file())
 
     @property
     def url(self) -> str:
@@ -439,7 +441,7 @@ class Nginx:
 def write(root: Path, **settings: Any) -> list[str]:
     """Write the role's two files below `root`; returns the command that starts nginx with them."""
     assert NGINX is not None
-    given = variables("g1", GROUPS, formed=True) | settings
+    values = variables("g1", GROUPS, formed=True) | settings
     for place in ("etc/conf.d", "etc/sites-enabled", "etc/modules-enabled", "var/log", "var/tmp", "var/www"):
         (root / place).mkdir(parents=True, exist_ok=True)
     (root / "etc/mime.types").write_text("types {}\n")
@@ -450,7 +452,7 @@ def write(root: Path, **settings: Any) -> list[str]:
         "http {\n": "http {\n" + "".join(f"    {kind}_temp_path {root}/var/tmp/{kind};\n" for kind in kinds),
     }  # fmt: skip
     for template, path in (("nginx-main.conf.j2", "etc/nginx.conf"), ("nginx.conf.j2", "etc/conf.d/judge.conf")):
-        text = render("gateway", template, given)
+        text = render("gateway", template, values)
         for was, now in places.items():
             text = text.replace(was, now)
         (root / path).write_text(text)
@@ -462,20 +464,20 @@ def serving(root: Path, gateway: int, certificate: Path, key: Path, **settings: 
     """Run nginx in front of a gateway's port on loopback, with variables of the role as `settings`."""
     https, http = free_port(), free_port()
     root.mkdir(parents=True, exist_ok=True)
-    given = {
+    values = {
         "judge_https_port": https, "judge_gateway_http_port": http, "judge_gateway_port": gateway,
         "judge_gateway_certificate": str(certificate), "judge_gateway_certificate_key": str(key),
         "judge_gateway_acme_root": str(root / "var/www"),
         "judge_gateway_connections": 1024, "judge_gateway_ipv6": Path("/proc/net/if_inet6").exists(), **settings,
     }  # fmt: skip
-    line = write(root, **given)
+    line = write(root, **values)
     journal = Journal(root / "journal")
-    with (root / "stderr").open("wb") as said:
-        process = subprocess.Popen([*line, "-g", "daemon off;"], stdout=said, stderr=said)
+    with (root / "stderr").open("wb") as errors:
+        process = subprocess.Popen([*line, "-g", "daemon off;"], stdout=errors, stderr=errors)
     try:
         wait_for(lambda: _listens(https) or process.poll() is not None, what="nginx listening")
         assert process.poll() is None, (root / "stderr").read_text() + (root / "start.log").read_text()
-        yield Nginx(root, https, http, journal, process, given)
+        yield Nginx(root, https, http, journal, process, values)
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(20)
@@ -522,14 +524,14 @@ def connect(
 
     `source` is this side's address, such as 127.0.0.9.
     """
-    made = socket.socket()
+    connection = socket.socket()
     if source:
-        made.bind((source, 0))
+        connection.bind((source, 0))
     if small:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
-    made.settimeout(30)
-    made.connect(address)
-    return tls.wrap_socket(made) if tls else made
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+    connection.settimeout(30)
+    connection.connect(address)
+    return tls.wrap_socket(connection) if tls else connection
 
 
 @contextlib.contextmanager
@@ -551,62 +553,62 @@ def crowd(
     They come from the `sources` in turn, and go on in a thread of their own for the length of the `with`, which calls
     `enter` first.
     """
-    made = Crowd([])
+    strangers = Crowd([])
     stop = threading.Event()
-    thread = threading.Thread(target=_go_on, args=(made, drip, every, read, stop, enter), daemon=True)
+    thread = threading.Thread(target=_go_on, args=(strangers, drip, every, read, stop, enter), daemon=True)
     try:
         for number in range(count):
-            one = connect(address, small=not read, tls=tls, source=sources[number % len(sources)])
-            made.sockets.append(one)
+            connection = connect(address, small=not read, tls=tls, source=sources[number % len(sources)])
+            strangers.sockets.append(connection)
             with contextlib.suppress(OSError):  # it may have been turned away at once
-                one.sendall(begin)
-            one.setblocking(False)
+                connection.sendall(begin)
+            connection.setblocking(False)
         if meanwhile:
             thread.start()
-        yield made
+        yield strangers
     finally:
         stop.set()
         if thread.ident is not None:
             thread.join(30)
-        for one in made.sockets:
-            one.close()
+        for connection in strangers.sockets:
+            connection.close()
 
 
 def _go_on(
-    made: Crowd, drip: bytes, every: float, read: bool, stop: threading.Event, enter: Callable[[], None]
+    strangers: Crowd, drip: bytes, every: float, read: bool, stop: threading.Event, enter: Callable[[], None]
 ) -> None:
     enter()
     with selectors.DefaultSelector() as selector:
-        for number, one in enumerate(made.sockets):
+        for number, connection in enumerate(strangers.sockets):
             if read:
-                selector.register(one, selectors.EVENT_READ, number)
+                selector.register(connection, selectors.EVENT_READ, number)
         next_drip = time.monotonic()
         while not stop.is_set():
             for key, _ in selector.select(0.1) if read else []:
-                _receive(made, int(key.data), selector)
+                _receive(strangers, int(key.data), selector)
             if drip and time.monotonic() >= next_drip:
                 next_drip = time.monotonic() + every
-                for number, one in enumerate(made.sockets):
-                    if number not in made.ended:
+                for number, connection in enumerate(strangers.sockets):
+                    if number not in strangers.ended:
                         with contextlib.suppress(OSError):
-                            one.send(drip)
+                            connection.send(drip)
             if not read:
                 stop.wait(0.1)
 
 
-def _receive(made: Crowd, number: int, selector: selectors.BaseSelector) -> None:
-    one = made.sockets[number]
+def _receive(strangers: Crowd, number: int, selector: selectors.BaseSelector) -> None:
+    connection = strangers.sockets[number]
     try:
-        data = one.recv(65536)
+        data = connection.recv(65536)
     except (BlockingIOError, ssl.SSLWantReadError):
         return
     except OSError:
         data = b""
     if data:
-        made.answers[number] = (made.answers.get(number, b"") + data)[:4096]
+        strangers.answers[number] = (strangers.answers.get(number, b"") + data)[:4096]
     else:
-        selector.unregister(one)
-        made.ended.add(number)
+        selector.unregister(connection)
+        strangers.ended.add(number)
 
 
 def slowest(base: str, token: str, times: int = 10, timeout: float = 30.0) -> float:
@@ -621,6 +623,6 @@ def slowest(base: str, token: str, times: int = 10, timeout: float = 30.0) -> fl
     return worst
 
 
-def ended(made: Crowd, within: float) -> None:
+def ended(strangers: Crowd, within: float) -> None:
     """Wait until the server has ended all connections."""
-    wait_for(lambda: made.open == 0, timeout=within, what=f"the end of {made.open} connections")
+    wait_for(lambda: strangers.open == 0, timeout=within, what=f"the end of {strangers.open} connections")

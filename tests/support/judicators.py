@@ -117,13 +117,13 @@ class Running:
     def stop(self) -> None:
         if self.thread.is_alive():
             self.do(self.judicator.stop())
-            self.do(_rest())
+            self.do(_finish_tasks())
             self.loop.call_soon_threadsafe(self.loop.stop)
             self.thread.join(10)
             self.loop.close()
 
 
-async def _rest() -> None:
+async def _finish_tasks() -> None:
     """Let what is under way end, such as connections that the driver was making: their sockets are closed then."""
     if pending := asyncio.all_tasks() - {asyncio.current_task()}:
         await asyncio.wait(pending, timeout=5)
@@ -176,7 +176,7 @@ class World:
         self.judicators.append(running)
         running.ready()
         wait_for(
-            lambda: not leads or any(one.judicator.tasks.assigner.epoch is not None for one in self.judicators),
+            lambda: not leads or any(running.judicator.tasks.assigner.epoch is not None for running in self.judicators),
             what="a leader",
         )
         return running
@@ -187,7 +187,7 @@ class World:
         """A client of all judicators, or of one."""
         return self.stack.enter_context(
             RpcClient(
-                lambda: [one.address for one in self.judicators if at in {None, one}], self.tls(name, role), timeout
+                lambda: [peer.address for peer in self.judicators if at in {None, peer}], self.tls(name, role), timeout
             )
         )
 
@@ -210,12 +210,12 @@ class World:
 @contextlib.contextmanager
 def patient_world(directory: Path, etcd: str, mongod: str, **settings: Any) -> Iterator[World]:
     """A world with one judicator, which never holds an executor that says nothing for dead."""
-    one = World(directory, etcd, mongod)
+    world = World(directory, etcd, mongod)
     try:
-        one.judicator(executor_expiry=3600.0, executor_forget=7200.0, task_expiry=3600.0, **settings)
-        yield one
+        world.judicator(executor_expiry=3600.0, executor_forget=7200.0, task_expiry=3600.0, **settings)
+        yield world
     finally:
-        one.close()
+        world.close()
 
 
 class Executor:
@@ -246,8 +246,8 @@ class Executor:
         self, *complete: m.Completed, vacant: int | None = None, ahead: int = 0, hold: float = 0.0
     ) -> m.ReportRequest:
         """The next report; what it completes leaves the work in hand, and the ids in `waiting` have not begun."""
-        for one in complete:
-            self.work.pop(one.id, None)
+        for completion in complete:
+            self.work.pop(completion.id, None)
         self.sequence += 1
         return m.ReportRequest(
             executor=self.name,
@@ -256,8 +256,8 @@ class Executor:
             vacant=self.slots - len(self.work) if vacant is None else vacant,
             ahead=ahead,
             executing=[
-                m.Executing(id=one.id, attempt=one.attempt, claim=one.claim, waiting=one.id in self.waiting)
-                for one in self.work.values()
+                m.Executing(id=task.id, attempt=task.attempt, claim=task.claim, waiting=task.id in self.waiting)
+                for task in self.work.values()
             ],
             complete=list(complete),
             info=self.info,
@@ -280,7 +280,7 @@ class Executor:
         for ref in reply.drop:
             if ref.id in self.work and self.work[ref.id].claim == ref.claim:
                 del self.work[ref.id]
-        self.work.update({one.id: one for one in reply.add})
+        self.work.update({assignment.id: assignment for assignment in reply.add})
         return reply
 
     def report(
@@ -340,10 +340,10 @@ def waiters(kind: str) -> int:
     return int(REGISTRY.get_sample_value("judge_waiters", {"kind": kind}) or 0)
 
 
-def accepted(one: m.Assignment, **fields: Any) -> m.Completed:
+def accepted(assignment: m.Assignment, **fields: Any) -> m.Completed:
     """A completion that says AC."""
     values: dict[str, Any] = {"status": m.Status.SUCCESS, "verdict": m.Verdict.AC, **fields}
-    return m.Completed(id=one.id, attempt=one.attempt, claim=one.claim, **values)
+    return m.Completed(id=assignment.id, attempt=assignment.attempt, claim=assignment.claim, **values)
 
 
 def source(text: str = "int main(){}", **fields: Any) -> m.Submission:
@@ -351,17 +351,17 @@ def source(text: str = "int main(){}", **fields: Any) -> m.Submission:
 
 
 def manifest(people: RpcClient, name: str = "hello", tests: int = 2, **fields: object) -> ProblemManifest:
-    made = [
+    tests_of = [
         ProblemTest(
             name=f"t{n}", input=people.put_blob(f"in {n}".encode()), answer=people.put_blob(f"out {n}".encode())
         )
         for n in range(tests)
     ]
-    return ProblemManifest.model_validate({"name": name, "title": "Hello", "tests": made, **fields})
+    return ProblemManifest.model_validate({"name": name, "title": "Hello", "tests": tests_of, **fields})
 
 
-def upload(people: RpcClient, made: ProblemManifest) -> ProblemImport:
-    return ProblemImport(manifest=people.put_blob(made.model_dump_json().encode()), visible=True)
+def upload(people: RpcClient, manifest: ProblemManifest) -> ProblemImport:
+    return ProblemImport(manifest=people.put_blob(manifest.model_dump_json().encode()), visible=True)
 
 
 def imported(people: RpcClient, name: str = "hello", tests: int = 2) -> ProblemInfo:
@@ -371,10 +371,10 @@ def imported(people: RpcClient, name: str = "hello", tests: int = 2) -> ProblemI
 STATUS = {"AC": m.Status.SUCCESS, "CE": m.Status.COMPILE_FAILED, "JE": m.Status.INTERNAL_ERROR}
 
 
-def completed(one: m.Assignment, verdict: str, **result: Any) -> m.Completed:
+def completed(assignment: m.Assignment, verdict: str, **result: Any) -> m.Completed:
     """A completion with this verdict."""
     status = STATUS.get(verdict, m.Status.RUN_FAILED)
-    return accepted(one, status=status, verdict=m.Verdict[verdict], result=m.Result(**result))
+    return accepted(assignment, status=status, verdict=m.Verdict[verdict], result=m.Result(**result))
 
 
 def judge(people: RpcClient, executor: Executor, *verdicts: str, **fields: Any) -> list[str]:
@@ -383,24 +383,24 @@ def judge(people: RpcClient, executor: Executor, *verdicts: str, **fields: Any) 
         people.call("add", source(f"int main(){{}} // {index}", **fields), m.AddReply).task.id
         for index, _ in enumerate(verdicts)
     ]
-    wanted = dict(zip(ids, verdicts, strict=True))
-    rejudge(executor, wanted, by_rerun=False)
+    expected = dict(zip(ids, verdicts, strict=True))
+    rejudge(executor, expected, by_rerun=False)
     return ids
 
 
-def rejudge(executor: Executor, wanted: dict[str, str], *, by_rerun: bool = True, **result: Any) -> None:
+def rejudge(executor: Executor, expected: dict[str, str], *, by_rerun: bool = True, **result: Any) -> None:
     """Take and judge everything that waits, by the verdict wanted for each id (of the task, or of a run's source)."""
-    left = len(wanted)
+    remaining = len(expected)
 
     def turn() -> bool:
-        nonlocal left
-        done = []
-        for one in list(executor.work.values()):
-            key = (one.submission.source or "") if by_rerun else one.id
-            done.append(completed(one, wanted[key], cpu=0.5, memory=2048, **result))
-        left -= len(done)
-        executor.report(*done, vacant=executor.slots)
-        return left <= 0 and not executor.work
+        nonlocal remaining
+        completions = []
+        for assignment in list(executor.work.values()):
+            key = (assignment.submission.source or "") if by_rerun else assignment.id
+            completions.append(completed(assignment, expected[key], cpu=0.5, memory=2048, **result))
+        remaining -= len(completions)
+        executor.report(*completions, vacant=executor.slots)
+        return remaining <= 0 and not executor.work
 
     wait_for(turn, what="everything judged")
 
@@ -444,10 +444,10 @@ def show(people: RpcClient, number: int) -> Rejudging:
     return people.call("rejudging", RejudgingRef(id=number), Rejudging)
 
 
-def act(people: RpcClient, what: str, number: int, key: str | None = None) -> Rejudging:
+def act(people: RpcClient, action: str, number: int, key: str | None = None) -> Rejudging:
     """Apply or cancel."""
     request = RejudgeAct(id=number, key=key or uuid.uuid4().hex, user="root")
-    return people.call(f"rejudge_{what}", request, Rejudging)
+    return people.call(f"rejudge_{action}", request, Rejudging)
 
 
 def settled(people: RpcClient, number: int) -> Rejudging:
@@ -462,7 +462,7 @@ def diff(people: RpcClient, number: int, **fields: Any) -> RejudgeDiff:
 
 def sources(people: RpcClient, ids: list[str]) -> list[str]:
     """The source of each submission, by which a run of it is known."""
-    return [get(people, one).submission.source or "" for one in ids]
+    return [get(people, task).submission.source or "" for task in ids]
 
 
 _BATCH = 5000
@@ -523,8 +523,8 @@ def write(db: Database[Any], docs: Iterable[dict[str, Any]]) -> int:
     """Store tasks; how many."""
     tasks = db.tasks.with_options(write_concern=WriteConcern(w=1, j=False))
     stored = 0
-    rest = iter(docs)
-    while batch := list(itertools.islice(rest, _BATCH)):
+    iterator = iter(docs)
+    while batch := list(itertools.islice(iterator, _BATCH)):
         tasks.insert_many(batch, ordered=False)
         stored += len(batch)
     return stored
@@ -563,7 +563,7 @@ class Marks:
         if hasattr(kind, "__metadata__"):
             return self._plain(kind.__origin__, kind.__metadata__, place)
         if origin in {Union, types.UnionType}:
-            kind = next(one for one in parts if one is not type(None))
+            kind = next(part for part in parts if part is not type(None))
             return self._value(kind, info, place)
         if origin is Literal:
             return self.draw(st.sampled_from(parts))
@@ -589,7 +589,7 @@ class Marks:
         return self._hex(metadata, place) or self.text(place)
 
     def _hex(self, metadata: Iterable[Any], place: str) -> str | None:
-        for pattern in filter(None, (getattr(one, "pattern", None) for one in metadata)):
+        for pattern in filter(None, (getattr(item, "pattern", None) for item in metadata)):
             if "[0-9a-f]{" in pattern:
                 length = int(pattern.split("{")[1].split("}")[0])
                 return self._noted(hashlib.sha256(f"{place}{self._next()}".encode()).hexdigest()[:length], place)

@@ -67,10 +67,10 @@ def no_hosts() -> str:
         if shutil.which(program, path=f"{os.environ.get('PATH', os.defpath)}:{shell.SBIN}") is None:
             return f"a host of its own needs the program {program}"
     command = ["unshare", "-m", "-p", "-u", "-i", "-n", "-C", "--fork", "--kill-child", "sh", "-ec", TRIAL]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        told = (done.stderr.strip() or "no message").splitlines()[-1]
-        return f"namespaces and mounts of its own cannot be made here: {told}"
+    completed = subprocess.run(command, capture_output=True, text=True, check=False)
+    if completed.returncode != 0:
+        message = (completed.stderr.strip() or "no message").splitlines()[-1]
+        return f"namespaces and mounts of its own cannot be made here: {message}"
     return ""
 
 
@@ -184,40 +184,40 @@ def needles(name: str, text: str) -> Needles:
 
 def of_controller(directory: Path) -> Needles:
     """Every secret in `judge_secrets_dir`, that of the authority included."""
-    found: Needles = {}
+    secrets: Needles = {}
     for path in sorted(directory.rglob("*")):
         if path.is_file() and not path.name.endswith(PUBLIC):
-            found |= needles(f"the controller's {path.relative_to(directory)}", path.read_text(encoding="latin-1"))
-    return found
+            secrets |= needles(f"the controller's {path.relative_to(directory)}", path.read_text(encoding="latin-1"))
+    return secrets
 
 
 def of_hosts(lab: Lab) -> Needles:
     """Every secret in /etc/judge of every host: key pairs, passwords, keys."""
-    found: Needles = {}
+    secrets: Needles = {}
     for host in lab.record.hosts:
         script = f"PUBLIC = {PUBLIC!r}\n{_READ}"
         files: dict[str, str] = json.loads(lab.ssh(host, "/usr/bin/python3 -", text=script))
         for path, text in files.items():
-            found |= needles(f"{host}:{path}", text)
-    return found
+            secrets |= needles(f"{host}:{path}", text)
+    return secrets
 
 
 def leaks(secrets: Needles, texts: Mapping[str, str]) -> list[str]:
     """One sentence for each secret that shows in one of the texts (by where they are from); never the secret itself."""
-    found: dict[str, None] = {}
-    for where, text in texts.items():
+    sentences: dict[str, None] = {}
+    for origin, text in texts.items():
         for needle, name in secrets.items():
             at = text.find(needle)
             if at >= 0:
-                found[f"{where}, line {text.count(chr(10), 0, at) + 1}, shows {name}"] = None
-    return list(found)
+                sentences[f"{origin}, line {text.count(chr(10), 0, at) + 1}, shows {name}"] = None
+    return list(sentences)
 
 
 def copies_on(lab: Lab, host: str, secrets: Needles) -> list[str]:
     """One sentence for each file of a host that holds a secret and is not the secret's own file in /etc/judge."""
     script = f"PUBLIC = {PUBLIC!r}\nHOMES = {HOMES!r}\nNEEDLES = {secrets!r}\n{_SEARCH}"
-    found: list[list[str]] = json.loads(lab.ssh(host, "/usr/bin/python3 -", text=script))
-    return [f"{host}:{path} holds {name}" for path, name in found]
+    copies: list[list[str]] = json.loads(lab.ssh(host, "/usr/bin/python3 -", text=script))
+    return [f"{host}:{path} holds {name}" for path, name in copies]
 
 
 def journal(lab: Lab, host: str) -> str:
@@ -280,26 +280,26 @@ _WHOLE = re.compile(r"\.token$|session\.key$|password|keyfile|\.secret$", re.IGN
 
 def secrets_of(directory: Path) -> set[bytes]:
     """The contents of the files that are secrets."""
-    found = {path.read_bytes().strip() for path in directory.rglob("*") if path.is_file() and _WHOLE.search(path.name)}
-    return {one for one in found if len(one) >= 8}
+    texts = {path.read_bytes().strip() for path in directory.rglob("*") if path.is_file() and _WHOLE.search(path.name)}
+    return {text for text in texts if len(text) >= 8}
 
 
 def exposed(directory: Path) -> list[str]:
     """Files with a secret in them that are not their owner's alone, and folders that others may enter."""
-    known = secrets_of(directory)
-    assert known, "there are secrets, or the search is for the wrong names"
-    found = []
+    secrets = secrets_of(directory)
+    assert secrets, "there are secrets, or the search is for the wrong names"
+    paths = []
     for path in [directory, *directory.rglob("*")]:
         mode = path.lstat().st_mode
         if not mode & 0o077 or path.is_symlink():
             continue
         if path.is_dir():
-            found.append(f"{path} {mode:o}")
+            paths.append(f"{path} {mode:o}")
         elif path.is_file():
             data = path.read_bytes()
-            if _KEY.search(data) or any(one in data for one in known):
-                found.append(f"{path} {mode:o}")
-    return found
+            if _KEY.search(data) or any(secret in data for secret in secrets):
+                paths.append(f"{path} {mode:o}")
+    return paths
 
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -331,7 +331,7 @@ class Run:
 
     def changed_on(self, host: str) -> set[str]:
         """The tasks that changed a host."""
-        return {task for one, task in self.changed if one == host}
+        return {task for changed_host, task in self.changed if changed_host == host}
 
 
 def changed(runs: Iterable[Run]) -> set[tuple[str, str]]:
@@ -351,9 +351,9 @@ def bundle(kind: str = "", *arguments: str) -> Path:
     That needs a route out, so it is never done inside of a lab; others may install from it at the same time. `kind`:
     the name of another one, which is made with `arguments`.
     """
-    given = os.environ.get("JUDGE_TEST_BUNDLE")
-    if given and not kind:
-        return Path(given)
+    path_given = os.environ.get("JUDGE_TEST_BUNDLE")
+    if path_given and not kind:
+        return Path(path_given)
     path = ROOT / "out" / f"bundle-{kind or RELEASE}"
     path.parent.mkdir(exist_ok=True)
     with Path(f"{path}.lock").open("w") as lock:
@@ -365,12 +365,12 @@ def bundle(kind: str = "", *arguments: str) -> Path:
 def make_bundle(path: Path, *arguments: str) -> None:
     """Make a bundle, or bring it up to date; AssertionError with what the playbook said when it fails."""
     command = [str(BIN / "ansible-playbook"), "-i", "inventory/example", "playbooks/bundle.yml"]
-    made = subprocess.run(
+    completed = subprocess.run(
         [*command, "-e", f"judge_bundle={path}", "-e", f"judge_bundle_release={RELEASE}", *arguments],
         cwd=ROOT, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
         timeout=PLAYBOOK_TIMEOUT,
     )  # fmt: skip
-    assert made.returncode == 0, made.stdout[-6000:]
+    assert completed.returncode == 0, completed.stdout[-6000:]
 
 
 class Deployment:
@@ -406,17 +406,17 @@ class Deployment:
             "JUDGE_KILL_AT": str(kill_at),
         }
         began = time.monotonic()
-        done = subprocess.run(
+        completed = subprocess.run(
             self.command("ansible-playbook", "-i", str(self.inventory), *arguments), cwd=ROOT, env=settings,
             timeout=timeout, check=False, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             text=True, start_new_session=True,
         )  # fmt: skip
         seconds = time.monotonic() - began
-        (self.work / "last.log").write_text(done.stdout)
+        (self.work / "last.log").write_text(completed.stdout)
         lines = [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []
         return Run(
-            done.returncode,
-            done.stdout,
+            completed.returncode,
+            completed.stdout,
             seconds,
             [line["task"] for line in lines if "number" in line],
             {line["host"] for line in lines if "host" in line},
@@ -439,14 +439,14 @@ class Deployment:
         pruned = " -o ".join(f"-path {shlex.quote(path)}" for path in PASSED_OVER)
         # A directory's time changes with every temporary file in it.
         form = r"\( -type d -printf '%p\t%y %m %U:%G\n' -o -printf '%p\t%y %m %U:%G %s %C@ %l\n' \)"
-        told = self.lab.ssh(host, f"find / \\( {pruned} \\) -prune -o {form}; ls -d /run/judge* 2>/dev/null; true")
-        return {path: rest for path, _, rest in (line.partition("\t") for line in told.splitlines())}
+        output = self.lab.ssh(host, f"find / \\( {pruned} \\) -prune -o {form}; ls -d /run/judge* 2>/dev/null; true")
+        return {path: facts for path, _, facts in (line.partition("\t") for line in output.splitlines())}
 
     def contents(self, host: str) -> dict[str, str]:
         """The SHA-256 of each file of a host by its path."""
         pruned = " -o ".join(f"-path {shlex.quote(path)}" for path in PASSED_OVER)
-        told = self.lab.ssh(host, f"find / \\( {pruned} \\) -prune -o -type f -exec sha256sum {{}} +")
-        return {path: digest for digest, _, path in (line.partition("  ") for line in told.splitlines())}
+        output = self.lab.ssh(host, f"find / \\( {pruned} \\) -prune -o -type f -exec sha256sum {{}} +")
+        return {path: digest for digest, _, path in (line.partition("  ") for line in output.splitlines())}
 
     def written(self, host: str) -> str:
         """A listing of what a deployment writes on a host, with SHA-256, owner and mode."""
@@ -457,8 +457,8 @@ class Deployment:
     def restarts(self, host: str) -> dict[str, str]:
         """When each of a host's services was started, by its unit's invocation."""
         units = "judge-*.service"
-        told = self.lab.ssh(host, f"systemctl show --property=Id,InvocationID --value '{units}'").split()
-        return dict(zip(told[::2], told[1::2], strict=False))
+        output = self.lab.ssh(host, f"systemctl show --property=Id,InvocationID --value '{units}'").split()
+        return dict(zip(output[::2], output[1::2], strict=False))
 
     @property
     def secrets(self) -> Path:
@@ -471,8 +471,8 @@ class Deployment:
 
     def record(self) -> dict[str, object]:
         """The cluster's record on the controller."""
-        found: dict[str, object] = yaml.safe_load((self.secrets / "cluster.yml").read_text())
-        return found
+        document: dict[str, object] = yaml.safe_load((self.secrets / "cluster.yml").read_text())
+        return document
 
 
 def differences(before: dict[str, str], after: dict[str, str]) -> list[str]:
@@ -496,15 +496,15 @@ def bare_hosts(hosts: Sequence[str], work: Path, *, software: Path | None = None
     $JUDGE_TEST_LAB names a lab to use as it is (made when there is none), and to keep. `software`: the bundle; without
     one nothing can be installed.
     """
-    kept = os.environ.get("JUDGE_TEST_LAB")
-    name = kept or f"t{uuid.uuid4().hex[:8]}"
-    inventory = None if kept else work / "inventory"
+    kept_lab = os.environ.get("JUDGE_TEST_LAB")
+    name = kept_lab or f"t{uuid.uuid4().hex[:8]}"
+    inventory = None if kept_lab else work / "inventory"
     if inventory:
         inventory.mkdir(exist_ok=True)
     try:
         yield Deployment(cluster.up(name, list(hosts), RELEASE, bundle=software, inventory_directory=inventory), work)
     finally:
-        if not kept:
+        if not kept_lab:
             cluster.down(name)
 
 
@@ -574,23 +574,23 @@ class Site(Deployment):
         """Wait until every member of every kind is there and well, and say what was missing when they are not."""
         last: list[Any] = []
 
-        def well() -> StatusReply | None:
+        def healthy() -> StatusReply | None:
             try:
-                found = self.status(5.0)
+                status = self.status(5.0)
             except JudgeError as exc:
                 last[:] = [exc]
                 return None
-            last[:] = found.faults
-            there = (
-                {one.name for one in found.judicators} == set(judicators)
-                and {one.name for one in found.etcd if one.healthy} == set(judicators)
-                and len([one for one in found.mongodb if one.healthy]) == len(judicators)
-                and {one.name for one in found.executors if one.alive} == set(executors)
+            last[:] = status.faults
+            complete = (
+                {judicator.name for judicator in status.judicators} == set(judicators)
+                and {member.name for member in status.etcd if member.healthy} == set(judicators)
+                and len([member for member in status.mongodb if member.healthy]) == len(judicators)
+                and {executor.name for executor in status.executors if executor.alive} == set(executors)
             )
-            return found if there and found.leader and not found.faults else None
+            return status if complete and status.leader and not status.faults else None
 
         try:
-            return wait_for(well, timeout, "a whole cluster")  # type: ignore[return-value]
+            return wait_for(healthy, timeout, "a whole cluster")  # type: ignore[return-value]
         except AssertionError as exc:
             raise AssertionError(f"{exc}: {last}") from None
 
@@ -673,10 +673,10 @@ def site(work: Path, seed: int, *, foretell: bool = True) -> Iterator[Site]:
         shutil.copytree(software, work / "bundle")  # a test puts another release into it
         software = work / "bundle"
     with bare_hosts(HOSTS, work, software=software) as hosts:
-        made = Site(hosts.lab, work, inventory_of(hosts.lab, seed))
-        if not (made.secrets / "client.yml").exists():
-            made.deploy(foretell=foretell)
-        yield made
+        site = Site(hosts.lab, work, inventory_of(hosts.lab, seed))
+        if not (site.secrets / "client.yml").exists():
+            site.deploy(foretell=foretell)
+        yield site
 
 
 PYTHON = "/opt/judge/current/bin/python"
@@ -696,22 +696,22 @@ print((member.hello(10) or {}).get("isWritablePrimary", False))
 BARRED = 60  # seconds for which the others do not stand, unless they are told before that they may
 
 
-def _told(lab: Lab, host: str, *words: str) -> bool:
+def _answered(lab: Lab, host: str, *words: str) -> bool:
     return lab.ssh(host, shlex.join([PYTHON, "-c", PROGRAM, *words])).strip() == "True"
 
 
 def becomes_primary(lab: Lab, host: str, judicators: Sequence[str]) -> None:
     """Hand over to this one while the third may not stand; afterwards that one may."""
-    (primary,) = (one for one in judicators if _told(lab, one, "ask"))
+    (primary,) = (judicator for judicator in judicators if _answered(lab, judicator, "ask"))
     if primary == host:
         return
-    others = [one for one in judicators if one not in {primary, host}]
-    for one in others:
-        _told(lab, one, "bar", str(BARRED))
-    _told(lab, primary, "hand-over")
-    wait_for(lambda: _told(lab, host, "ask"), BARRED, f"{host} as primary")
-    for one in others:
-        _told(lab, one, "bar", "0")
+    voters = [judicator for judicator in judicators if judicator not in {primary, host}]
+    for voter in voters:
+        _answered(lab, voter, "bar", str(BARRED))
+    _answered(lab, primary, "hand-over")
+    wait_for(lambda: _answered(lab, host, "ask"), BARRED, f"{host} as primary")
+    for voter in voters:
+        _answered(lab, voter, "bar", "0")
 
 
 _PIECE = 65536
@@ -759,8 +759,8 @@ class _Forward(BaseHTTPRequestHandler):
             return
         far = http.client.HTTPConnection(url.netloc, timeout=_IDLE)
         with contextlib.closing(far):
-            wanted = {key: value for key, value in self.headers.items() if not key.lower().startswith("proxy-")}
-            far.request("GET", url._replace(scheme="", netloc="").geturl(), headers={**wanted, "Connection": "close"})
+            headers = {key: value for key, value in self.headers.items() if not key.lower().startswith("proxy-")}
+            far.request("GET", url._replace(scheme="", netloc="").geturl(), headers={**headers, "Connection": "close"})
             answer = far.getresponse()
             self.send_response(answer.status, answer.reason)
             for key, value in answer.getheaders():
@@ -856,20 +856,20 @@ class Maker:
         return self._pack(tree, f"{deb.name.partition('_')[0]}_{version}_amd64.deb")
 
     def _pack(self, tree: Path, name: str) -> Path:
-        made = self.archive / name
-        command = ["dpkg-deb", "-Znone", "--root-owner-group", "--build", str(tree), str(made)]
+        package = self.archive / name
+        command = ["dpkg-deb", "-Znone", "--root-owner-group", "--build", str(tree), str(package)]
         # No time of its making: in a later run the bundle's cache takes one of this name for the same one.
         subprocess.run(command, check=True, capture_output=True, env={**os.environ, "SOURCE_DATE_EPOCH": "0"})
-        return made
+        return package
 
     def publish(self) -> None:
         """Write and sign the lists of all packages that are in the archive."""
-        found = [
-            debs.Deb("", path.name, known["size"], known["sha256"])
+        entries = [
+            debs.Deb("", path.name, entry["size"], entry["sha256"])
             for path in sorted(self.archive.glob("*.deb"))
-            for known in [describe(path)]
+            for entry in [describe(path)]
         ]
-        debs.publish(self.archive, debs.index(self.archive, found, "amd64"))
+        debs.publish(self.archive, debs.index(self.archive, entries, "amd64"))
         self.sign(self.archive)
 
     def publish_suite(self, suite: str) -> None:
@@ -982,14 +982,14 @@ class SystemdHost:
         self._groups: list[Path] = []
         mounts = []
         for line in Path("/proc/self/mounts").read_text().splitlines():
-            _, where, kind, options = line.split()[:4]
-            if kind not in {"cgroup", "cgroup2"} or not where.startswith("/sys/fs/cgroup"):
+            _, mount_point, kind, options = line.split()[:4]
+            if kind not in {"cgroup", "cgroup2"} or not mount_point.startswith("/sys/fs/cgroup"):
                 continue
-            self._groups.append(Path(where) / self._name)
-            inside = f"root{where}"
+            self._groups.append(Path(mount_point) / self._name)
+            inside = f"root{mount_point}"
             if kind == "cgroup":
-                known = {"memory", "pids", "cpu", "cpuacct", "cpuset", "freezer", "blkio", "devices", "name=systemd"}
-                names = [one for one in options.split(",") if one in known]
+                groups = {"memory", "pids", "cpu", "cpuacct", "cpuset", "freezer", "blkio", "devices", "name=systemd"}
+                names = [option for option in options.split(",") if option in groups]
                 kind_options = ",".join((["none"] if names == ["name=systemd"] else []) + names)
                 mounts.append(f"mkdir -p {inside}; mount -t cgroup -o {kind_options} cgroup {inside}")
             else:
@@ -1048,12 +1048,12 @@ class SystemdHost:
 
     def run(self, *command: str, check: bool = True) -> str:
         """What a command inside prints; AssertionError with its words when it fails."""
-        done = subprocess.run(
+        completed = subprocess.run(
             self._inside(*command), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, env=INSIDE
         )
-        if check and done.returncode != 0:
-            raise AssertionError(f"{' '.join(command)}: {done.returncode}: {done.stdout}{done.stderr}")
-        return done.stdout
+        if check and completed.returncode != 0:
+            raise AssertionError(f"{' '.join(command)}: {completed.returncode}: {completed.stdout}{completed.stderr}")
+        return completed.stdout
 
     def write(self, path: str, text: str, mode: int = 0o644) -> None:
         """Put a file into the host."""
@@ -1078,7 +1078,7 @@ class SystemdHost:
             self._process.send_signal(signal.SIGKILL)
         self._process.wait()
 
-        def gone() -> bool:
+        def removed() -> bool:
             for group in self._groups:
                 for path in sorted(group.rglob("*"), reverse=True) if group.exists() else []:
                     if path.is_dir():
@@ -1088,7 +1088,7 @@ class SystemdHost:
                     group.rmdir()
             return not any(group.exists() for group in self._groups)
 
-        wait_for(gone, what="the end of the host's control groups")
+        wait_for(removed, what="the end of the host's control groups")
 
 
 class _Logins(paramiko.ServerInterface):
@@ -1144,11 +1144,11 @@ class SshServer:
 
     def variables(self) -> dict[str, object]:
         """What an inventory says of this host."""
-        known = f"-o UserKnownHostsFile={self.directory}/known_hosts -o GlobalKnownHostsFile=/dev/null"
+        options = f"-o UserKnownHostsFile={self.directory}/known_hosts -o GlobalKnownHostsFile=/dev/null"
         return {
             "ansible_host": "127.0.0.1", "ansible_port": self.port, "ansible_user": "judge",
             "ansible_ssh_private_key_file": str(self.directory / "client_key"),
-            "ansible_ssh_common_args": f"-F none -o IdentitiesOnly=yes {known}",
+            "ansible_ssh_common_args": f"-F none -o IdentitiesOnly=yes {options}",
         }  # fmt: skip
 
     def _serve(self, sock: socket.socket) -> None:
@@ -1163,19 +1163,19 @@ class SshServer:
 
     def execute(self, channel: paramiko.Channel, command: bytes) -> None:
         """As sshd does: the user's shell gets the whole command."""
-        done = subprocess.Popen(
+        process = subprocess.Popen(
             ["/bin/sh", "-c", command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             env={"PATH": f"{self.path}:/usr/bin:/bin"},
         )  # fmt: skip
         pumps = [
-            threading.Thread(target=_pump, args=(done.stdout, channel.sendall), daemon=True),
-            threading.Thread(target=_pump, args=(done.stderr, channel.sendall_stderr), daemon=True),
+            threading.Thread(target=_pump, args=(process.stdout, channel.sendall), daemon=True),
+            threading.Thread(target=_pump, args=(process.stderr, channel.sendall_stderr), daemon=True),
         ]
         for pump in pumps:
             pump.start()
         for pump in pumps:
             pump.join()
-        code = done.wait()
+        code = process.wait()
         with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
             channel.send_exit_status(code)
             channel.close()
@@ -1281,10 +1281,10 @@ class JumpHosts:
             f"{os.environ.get('PATH', os.defpath)}:{shell.SBIN}")) or "chroot", self.root]  # fmt: skip
         return [*inside, "/usr/sbin/sshd", "-f", f"/mnt/{name}.conf", "-E", f"/mnt/{name}.log"]
 
-    def _take(self, taken: socket.socket) -> None:
-        with taken:
+    def _take(self, connection: socket.socket) -> None:
+        with connection:
             self.processes.append(
-                subprocess.Popen([*self._sshd("jump"), "-i"], stdin=taken.fileno(), stdout=taken.fileno())
+                subprocess.Popen([*self._sshd("jump"), "-i"], stdin=connection.fileno(), stdout=connection.fileno())
             )
 
     def log(self, name: str) -> str:
@@ -1296,10 +1296,10 @@ class JumpHosts:
         """How often its sshd let somebody in."""
         return self.log(name).count("Accepted publickey")
 
-    def trust(self, **others: paramiko.PKey | None) -> None:
+    def trust(self, **replacements: paramiko.PKey | None) -> None:
         """Write known_hosts with everyone's key, or another one, or none."""
         ports = {"jump": self.port, **INNER}
-        keys = {**self.keys, **others}
+        keys = {**self.keys, **replacements}
         lines = [
             f"[127.0.0.1]:{ports[name]} {key.get_name()} {key.get_base64()}\n" for name, key in keys.items() if key
         ]
@@ -1307,14 +1307,14 @@ class JumpHosts:
 
     def config(self, text: str = "") -> Path:
         """An ssh_config with what the three have of their own after the given text."""
-        known = f"  UserKnownHostsFile {self.directory}/known_hosts\n  GlobalKnownHostsFile /dev/null\n"
+        known_hosts = f"  UserKnownHostsFile {self.directory}/known_hosts\n  GlobalKnownHostsFile /dev/null\n"
         blocks = "".join(
             f"Host {name}\n  HostName 127.0.0.1\n  Port {port}\n  User root\n"
             f"  IdentityFile {self.directory}/to_{name}\n"
             for name, port in {"jump": self.port, **INNER}.items()
         )
         path = self.directory / "ssh_config"
-        path.write_text(f"{text}\n{blocks}Host *\n{known}  IdentitiesOnly yes\n  BatchMode yes\n")
+        path.write_text(f"{text}\n{blocks}Host *\n{known_hosts}  IdentitiesOnly yes\n  BatchMode yes\n")
         return path
 
     def close(self) -> None:
@@ -1329,8 +1329,8 @@ class JumpHosts:
 @contextlib.contextmanager
 def jump_hosts(directory: Path) -> Iterator[JumpHosts]:
     """Such processes while the block runs."""
-    made = JumpHosts(directory)
+    hosts = JumpHosts(directory)
     try:
-        yield made
+        yield hosts
     finally:
-        made.close()
+        hosts.close()

@@ -87,8 +87,8 @@ class Daemon:
     @property
     def mongod(self) -> int:
         """The pid of its mongod, as the daemon logged it last."""
-        found = re.findall(r"mongodb started as process (\d+)", self.log)
-        return int(found[-1])
+        matches = re.findall(r"mongodb started as process (\d+)", self.log)
+        return int(matches[-1])
 
     def ask(self, command: str, **options: Any) -> dict[str, Any] | None:
         """An admin command to this very mongod; None when it does not answer it."""
@@ -121,10 +121,10 @@ class Cluster:
 
     def start(self, count: int, **changes: Any) -> list[Daemon]:
         """That many daemons at once; the first of them is given a head start in nothing."""
-        made = [self.daemon(f"m{number}", **changes) for number in range(count)]
-        for daemon in made:
+        daemons = [self.daemon(f"m{number}", **changes) for number in range(count)]
+        for daemon in daemons:
             daemon.start()
-        return made
+        return daemons
 
     def primary(self) -> Daemon | None:
         for daemon in self.daemons:
@@ -155,8 +155,8 @@ class Cluster:
         return MongodbConfig(**{**daemon.settings, **changes})
 
     def registration(self, name: str) -> dict[str, str] | None:
-        found = self.etcd.get(f"mongodb/member/{name}")
-        return json.loads(found.value) if found else None
+        entry = self.etcd.get(f"mongodb/member/{name}")
+        return json.loads(entry.value) if entry else None
 
     def close(self) -> None:
         """Stop all daemons at once, in order where they can (their coverage is written then), else by SIGKILL."""

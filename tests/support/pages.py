@@ -153,7 +153,7 @@ class Chrome:
             if self.driver.execute_script(_INTO_EDITOR, field, value):
                 continue
             if field.tag_name == "select":
-                next(one for one in Select(field).options if one.get_property("value") == value).click()
+                next(option for option in Select(field).options if option.get_property("value") == value).click()
             else:
                 if name != "file":
                     field.clear()
@@ -169,19 +169,19 @@ class Chrome:
 
     def sees(self, words: str, selector: str = "main", timeout: float = 60.0) -> None:
         """Wait until these words are on the page."""
-        seen = [""]
+        texts = [""]
 
-        def there() -> bool:
+        def shown_now() -> bool:
             try:
-                seen.append(self.text(selector))
+                texts.append(self.text(selector))
             except WebDriverException:
                 return False  # the page is being replaced
-            return words in seen[-1]
+            return words in texts[-1]
 
         try:
-            wait_for(there, timeout=timeout)
+            wait_for(shown_now, timeout=timeout)
         except AssertionError:
-            raise AssertionError(f"'{words}' is not on the page, which says: {seen[-1][:600]}") from None
+            raise AssertionError(f"'{words}' is not on the page, which says: {texts[-1][:600]}") from None
 
     def login(self, token: str) -> None:
         """Log in."""
@@ -197,10 +197,10 @@ class Chrome:
         self.press("Log in")
         self.sees("Log out", ".top")
 
-    def picture(self, most: int) -> bytes:
+    def picture(self, height: int) -> bytes:
         """The page from its top on as a PNG, so many pixels of it at most."""
         page = self.driver.execute_cdp_cmd("Page.getLayoutMetrics", {})["cssContentSize"]
-        clip = {"x": 0, "y": 0, "width": self.width, "height": min(page["height"], most), "scale": 1}
+        clip = {"x": 0, "y": 0, "width": self.width, "height": min(page["height"], height), "scale": 1}
         shot = self.driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
         return base64.b64decode(shot["data"])
 
@@ -213,15 +213,15 @@ class Chrome:
 
     def barriers(self, *rules: str) -> list[str]:
         """What axe finds against WCAG 2.2 AA on the page: rule, what is wrong, and where; by these rules or all."""
-        wanted = {"type": "rule", "values": list(rules)} if rules else _AXE_TAGS
+        runs_only = {"type": "rule", "values": list(rules)} if rules else _AXE_TAGS
         script = "axe.run(document, {runOnly: arguments[0], resultTypes: ['violations']}).then(arguments[1])"
         if not self.driver.execute_script("return Boolean(window.axe)"):
             script = f"{_axe()};{script}"
-        found = self.driver.execute_async_script(script, wanted)
+        report = self.driver.execute_async_script(script, runs_only)
         return [
-            f"{one['id']}: {one['help']}: {node['html'][:200]} ({node['failureSummary'][:300]})"
-            for one in found["violations"]
-            for node in one["nodes"]
+            f"{violation['id']}: {violation['help']}: {node['html'][:200]} ({node['failureSummary'][:300]})"
+            for violation in report["violations"]
+            for node in violation["nodes"]
         ]
 
     def walk(self) -> list[str]:
@@ -233,7 +233,7 @@ class Chrome:
         count = self.driver.execute_script(_LISTEN)
         # Escape lets an editor give the next tabulator away; elsewhere it does nothing.
         ActionChains(self.driver).send_keys((Keys.ESCAPE + Keys.TAB) * (count + 3)).perform()
-        return [str(one) for one in self.driver.execute_script("return window.walked()")]
+        return [str(stop) for stop in self.driver.execute_script("return window.walked()")]
 
     def complaints(self) -> list[str]:
         """What the console complained of since the last call: policy violations, script errors, failed loads."""
@@ -304,19 +304,19 @@ def pdf(text: str) -> bytes:
         b"<</Length %d>>stream\n%s\nendstream" % (len(content), content),
         b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
     ]
-    made, places = b"%PDF-1.4\n", []
-    for number, one in enumerate(objects, 1):
-        places.append(len(made))
-        made += b"%d 0 obj\n%s\nendobj\n" % (number, one)
+    document, places = b"%PDF-1.4\n", []
+    for number, body in enumerate(objects, 1):
+        places.append(len(document))
+        document += b"%d 0 obj\n%s\nendobj\n" % (number, body)
     table = b"".join(b"%010d 00000 n \n" % place for place in places)
     end = b"xref\n0 6\n0000000000 65535 f \n%strailer\n<</Size 6/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF\n"
-    return made + end % (table, len(made))
+    return document + end % (table, len(document))
 
 
-def statement(put: Callable[[bytes], str], language: str, name: str, data: bytes, **more: Any) -> Statement:
+def statement(put: Callable[[bytes], str], language: str, name: str, data: bytes, **extra: Any) -> Statement:
     """A statement of one file, with others beside it."""
-    files = {one: put(content) for one, content in more.pop("files", {}).items()}
-    return Statement(language=language, main=name, files={name: put(data), **files}, **more)
+    files = {path: put(content) for path, content in extra.pop("files", {}).items()}
+    return Statement(language=language, main=name, files={name: put(data), **files}, **extra)
 
 
 def problem(put: Callable[[bytes], str], name: str = "caves", **changes: Any) -> ProblemManifest:
@@ -393,8 +393,8 @@ def _wrong_limit(browser: Chrome) -> None:
 
 
 def _unfold(browser: Chrome) -> None:
-    for one in browser.all("main details:not([open]) > summary"):
-        one.click()
+    for summary in browser.all("main details:not([open]) > summary"):
+        summary.click()
 
 
 def _token(browser: Chrome) -> None:
@@ -405,8 +405,8 @@ def _token(browser: Chrome) -> None:
 
 
 def _token_without_scope(browser: Chrome) -> None:
-    for one in browser.all("[name=scopes]:checked"):
-        one.click()
+    for box in browser.all("[name=scopes]:checked"):
+        box.click()
     browser.press("Make a token")
 
 
@@ -538,12 +538,12 @@ FILES = {"six.h": b"int six(void);\r\n", "six.c": b"int six(void) { return 6; } 
 def busy_minute(begun: datetime.datetime, number: int) -> dict[str, object]:
     """A minute of a day with a rush in it, as judicators write it."""
     rush = math.exp(-(((number - 25) / 9) ** 2))
-    done = round(20 + 160 * rush)
+    ends = round(20 + 160 * rush)
     return {
         "_id": begun, "begun": begun, "waiting": round(140 * rush**2), "slots": 8 if number > 12 else 6, "looks": 6,
         "busy": round(6 * min(8, 1 + 9 * rush)), "rejudged": 12 if 40 < number < 48 else 0,
-        "verdicts": {"AC": done // 2, "WA": done // 4, "TLE": done // 9, "RTE": done // 12, "CE": done // 14, "SV": 1},
-        "times": {"-3": done // 2, "1": done // 3, "5": max(1, round(9 * rush))},
+        "verdicts": {"AC": ends // 2, "WA": ends // 4, "TLE": ends // 9, "RTE": ends // 12, "CE": ends // 14, "SV": 1},
+        "times": {"-3": ends // 2, "1": finished // 3, "5": max(1, round(9 * rush))},
     }  # fmt: skip
 
 
@@ -556,14 +556,14 @@ def furnish(world: World) -> dict[str, str]:
     _executors(world)
     now = minute(clock.wall())
     led = [number for number in range(2, 1440) if number not in range(30, 34)]  # the newest minute is still counted
-    world.db.minutes.insert_many([busy_minute(now - datetime.timedelta(minutes=one), one % 90) for one in led])
+    world.db.minutes.insert_many([busy_minute(now - datetime.timedelta(minutes=age), age % 90) for age in led])
     with receiving() as receiver:
-        receiver.answer = lambda _, got: 410 if got.path.endswith("gone") else 204
+        receiver.answer = lambda _, call: 410 if call.path.endswith("gone") else 204
         _add_webhook(client, "scores", receiver.url, user="mary")
         _add_webhook(client, "a-chat-of-an-organiser-with-a-long-name", f"{receiver.url}/{'very-long-way/' * 9}gone")
-        named = _judged(client, executor)
-        _told(client)
-    return named | _rejudged(client, executor, named) | _unjudged(client, executor)
+        ids = _judged(client, executor)
+        _wait_delivered(client)
+    return ids | _rejudged(client, executor, ids) | _unjudged(client, executor)
 
 
 # --- people, problems, machines ------------------------------------------------------------------------------------
@@ -572,12 +572,12 @@ def furnish(world: World) -> dict[str, str]:
 def _people(client: RpcClient) -> None:
     groups = ["cs101-autumn", "cs101-teachers", "algorithms-and-data-structures", "contest-2026"]
     quota = Quota(per_minute=30, waiting=20, slot_share=0.5, stored_bytes=10**9)
-    for one in (
+    for person in (
         p.UserAdd(name="grace", role="admin", password=PASSWORD),
         p.UserAdd(name="mary", groups=groups, password=PASSWORD, quota=quota),
         p.UserAdd(name="somebody-with-the-longest-name-that-an-account-may-have.b@b.edu"),
     ):
-        client.call("user_add", one, p.User)
+        client.call("user_add", person, p.User)
     client.call("user_add", p.UserAdd(name="linus"), p.User)
     client.call("user_change", p.UserChange(name="linus", disabled=True), p.User)
     for number, (user, label, scopes) in enumerate([
@@ -585,8 +585,8 @@ def _people(client: RpcClient) -> None:
     ]):  # fmt: skip
         digest = token_digest(f"token {number}")
         ends = clock.wall() + datetime.timedelta(days=90) if label else None
-        wanted = p.TokenNew(digest=digest, user=user, label=label, scopes=list(scopes), expires=ends)
-        client.call("token_create", wanted, p.TokenInfo)
+        token = p.TokenNew(digest=digest, user=user, label=label, scopes=list(scopes), expires=ends)
+        client.call("token_create", token, p.TokenInfo)
 
 
 def _problems(client: RpcClient, executor: Executor) -> None:
@@ -604,35 +604,35 @@ def _problems(client: RpcClient, executor: Executor) -> None:
         VerifiedRow(submission="wrong_answer/greedy.cpp", language="cpp", verdict="AC", expected="WA", cpu=0.1,
                     limit=2.0, margin=20.0, wrong="no test is WA"),
     ]  # fmt: skip
-    told = Verification(problem="caves", hash=caves.hash, rows=rows, left_out=["accepted/bfs.kt: nobody has kotlin"])
-    client.call("problem_verified", told, m.Empty)
+    outcome = Verification(problem="caves", hash=caves.hash, rows=rows, left_out=["accepted/bfs.kt: nobody has kotlin"])
+    client.call("problem_verified", outcome, m.Empty)
 
 
 def _executors(world: World) -> None:
-    one = world.executor("executor-2", slots=2)
+    host = world.executor("executor-2", slots=2)
     for number in range(4):
-        one.restart()
-        one.info.version = f"0.{number + 1}.0"
-        one.info.languages = {"c": f"gcc 12.{number // 2}", "python3": "3.11"}
-        one.info.checks = ["WARN hyper-threading is on, so the times of two runs on one core differ by a third"]
+        host.restart()
+        host.info.version = f"0.{number + 1}.0"
+        host.info.languages = {"c": f"gcc 12.{number // 2}", "python3": "3.11"}
+        host.info.checks = ["WARN hyper-threading is on, so the times of two runs on one core differ by a third"]
         slow = 0.02 * number
-        one.info.calibration = [CoreSpeed(core=core, seconds=0.01 * (1 + slow * core), first=0.01) for core in (1, 2)]
-        one.report(vacant=0)
+        host.info.calibration = [CoreSpeed(core=core, seconds=0.01 * (1 + slow * core), first=0.01) for core in (1, 2)]
+        host.report(vacant=0)
     reason = "a new disk, and after that the cable to the switch, which was bent"
-    wanted = DrainRequest(executor="executor-2", drain=True, reason=reason)
-    world.client().call("drain", wanted, ExecutorState)
+    request = DrainRequest(executor="executor-2", drain=True, reason=reason)
+    world.client().call("drain", request, ExecutorState)
 
 
 def _add_webhook(client: RpcClient, name: str, url: str, user: str | None = None) -> None:
     client.call("webhook_add", WebhookAdd(name=name, url=url, user=user), WebhookAdded)
 
 
-def _told(client: RpcClient) -> None:
+def _wait_delivered(client: RpcClient) -> None:
     """Wait until a call has arrived and another was given up."""
 
     def states() -> set[str]:
         reply = client.call("deliveries", DeliveriesRequest(), DeliveriesReply)
-        return {one.state for one in reply.deliveries}
+        return {delivery.state for delivery in reply.deliveries}
 
     wait_for(lambda: states() >= {"delivered", "failed"}, what="told webhooks")
 
@@ -642,7 +642,7 @@ def _told(client: RpcClient) -> None:
 
 def results(*verdicts: str, names: Iterable[str] = (), **fields: object) -> m.Result:
     """A result with so many tests, the last of which was near the limit."""
-    named = [*names] or [f"{'sample' if number == 1 else 'secret'}/{number}" for number, _ in enumerate(verdicts, 1)]
+    labels = [*names] or [f"{'sample' if number == 1 else 'secret'}/{number}" for number, _ in enumerate(verdicts, 1)]
     tests = [
         m.TestResult(
             name=name, verdict=m.Verdict[verdict], cpu=0.0021 * number, wall=0.004 * number,
@@ -650,7 +650,7 @@ def results(*verdicts: str, names: Iterable[str] = (), **fields: object) -> m.Re
             message="" if verdict == "AC" else "token 1 on line 1: judge has 4, you have 3",
             output_sha256="9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
         )
-        for number, (name, verdict) in enumerate(zip(named, verdicts, strict=True), 1)
+        for number, (name, verdict) in enumerate(zip(labels, verdicts, strict=True), 1)
     ]  # fmt: skip
     tests[-1].repeated = m.Repeated(cpu=1.0342, wall=1.0671, exclusive=True)
     values: dict[str, object] = {
@@ -675,43 +675,43 @@ def _finish(executor: Executor, task: str, verdict: str, result: m.Result) -> No
 
 
 def _judged(client: RpcClient, executor: Executor) -> dict[str, str]:
-    named = {}
+    ids = {}
     for verdict in ("AC", "TLE", "MLE", "RTE"):
-        named[verdict] = _add(client, source=f"{PROGRAM}// {verdict}\n")
-        _finish(executor, named[verdict], verdict, results("AC", "AC", verdict))
-    named["problem"] = _add(client, problem="caves", source=PROGRAM)
+        ids[verdict] = _add(client, source=f"{PROGRAM}// {verdict}\n")
+        _finish(executor, ids[verdict], verdict, results("AC", "AC", verdict))
+    ids["problem"] = _add(client, problem="caves", source=PROGRAM)
     names = ["sample/1", "sample/2", "sample/3", "secret/1"]
-    _finish(executor, named["problem"], "WA", results("AC", "WA", "AC", "AC", names=names))
-    named["CE"] = _add(client, source=PROGRAM)
+    _finish(executor, ids["problem"], "WA", results("AC", "WA", "AC", "AC", names=names))
+    ids["CE"] = _add(client, source=PROGRAM)
     complaint = "main.c:7:26: error: expected ';' before '}' token\n/usr/include/stdio.h:4:5: note: here\n"
     failed = m.Result(compile_log=complaint, reason="the compiler ended with exit code 1",
                       compile=m.RunUsage(cpu=0.1, wall=0.1, memory=9, exit_code=1))  # fmt: skip
-    _finish(executor, named["CE"], "CE", failed)
+    _finish(executor, ids["CE"], "CE", failed)
     tests = [m.Test(name="one", input="", answer="1\n2 3\n" + "4 " * 200 + "\n")]
-    named["diff"] = _add(client, source=PROGRAM, tests=tests)
-    _finish(executor, named["diff"], "WA", results("WA", names=["one"]))
+    ids["diff"] = _add(client, source=PROGRAM, tests=tests)
+    _finish(executor, ids["diff"], "WA", results("WA", names=["one"]))
     files = [m.SourceFile.of(name, data) for name, data in FILES.items()]
-    named["files"] = _add(client, files=files, entry=MAIN)
-    _finish(executor, named["files"], "AC", results("AC"))
-    named["command"] = _add(client, language=None, command="sort -n | uniq -c", stdin="3\n1\n2\n")
-    _finish(executor, named["command"], "AC", m.Result(stdout="1 1\n1 2\n1 3\n", cpu=0.01, memory=10**6))
-    return named
+    ids["files"] = _add(client, files=files, entry=MAIN)
+    _finish(executor, ids["files"], "AC", results("AC"))
+    ids["command"] = _add(client, language=None, command="sort -n | uniq -c", stdin="3\n1\n2\n")
+    _finish(executor, ids["command"], "AC", m.Result(stdout="1 1\n1 2\n1 3\n", cpu=0.01, memory=10**6))
+    return ids
 
 
-def _rejudged(client: RpcClient, executor: Executor, named: dict[str, str]) -> dict[str, str]:
+def _rejudged(client: RpcClient, executor: Executor, first_ids: dict[str, str]) -> dict[str, str]:
     reason = "The answer of test 2 was wrong, as a contestant from Uppsala has shown with a program of four lines"
     numbers = {}
-    for state, ids in [("applied", [named["TLE"]]), ("finished", [named["MLE"], named["RTE"]])]:
+    for state, ids in [("applied", [first_ids["TLE"]]), ("finished", [first_ids["MLE"], first_ids["RTE"]])]:
         begun = judicators.start(client, reason, ids=ids)
         judicators.rejudge(executor, dict.fromkeys(judicators.sources(client, ids), "AC"), tests=results("AC").tests)
         wait_for(lambda number=begun.id: judicators.show(client, number).state == "finished", what="its end")
         numbers[state] = begun.id
     judicators.act(client, "apply", numbers["applied"])
     judicators.settled(client, numbers["applied"])
-    given_up = judicators.start(client, reason, ids=[named["AC"]])
+    given_up = judicators.start(client, reason, ids=[first_ids["AC"]])
     judicators.act(client, "cancel", given_up.id)
     judicators.settled(client, given_up.id)
-    numbers |= {"cancelled": given_up.id, "open": judicators.start(client, reason, ids=[named["diff"]]).id}
+    numbers |= {"cancelled": given_up.id, "open": judicators.start(client, reason, ids=[first_ids["diff"]]).id}
     return {f"rejudging_{state}": str(number) for state, number in numbers.items()}
 
 

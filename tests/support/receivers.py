@@ -38,15 +38,15 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 HOOKS: dict[str, Any] = {**FAST, "webhooks": {"networks": ["127.0.0.0/8"], "callback_networks": ["127.0.0.0/8"]}}
 
 
-def is_genuine(secret: str, given: Mapping[str, str], body: bytes, now: float) -> bool:
+def is_genuine(secret: str, headers: Mapping[str, str], body: bytes, now: float) -> bool:
     """Return whether headers (lower-case) fit a body and are at most five minutes old, as a receiver checks it."""
     try:
-        identifier, moment = given["webhook-id"], int(given["webhook-timestamp"])
-        wanted = signing.signature(secret, identifier, moment, body)
+        identifier, moment = headers["webhook-id"], int(headers["webhook-timestamp"])
+        right = signing.signature(secret, identifier, moment, body)
     except (KeyError, ValueError):
         return False
-    said = given.get("webhook-signature", "").split(" ")
-    return abs(now - moment) <= 300 and any(hmac.compare_digest(wanted.encode(), one.encode()) for one in said)
+    texts = headers.get("webhook-signature", "").split(" ")
+    return abs(now - moment) <= 300 and any(hmac.compare_digest(right.encode(), text.encode()) for text in texts)
 
 
 @dataclass
@@ -70,7 +70,7 @@ class Got:
 class Receiver:
     """`answer` decides by the number of the call (from 1) and the call; a status, or a status with headers."""
 
-    answer: Callable[[int, Got], int | tuple[int, dict[str, str]]] = lambda number, got: 204
+    answer: Callable[[int, Got], int | tuple[int, dict[str, str]]] = lambda number, call: 204
     got: list[Got] = field(default_factory=list)
     port: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -83,7 +83,7 @@ class Receiver:
     def taken(self) -> list[Got]:
         """Calls that were answered as taken."""
         with self.lock:
-            return [one for one in self.got if 200 <= one.status < 300]
+            return [call for call in self.got if 200 <= call.status < 300]
 
 
 @contextlib.contextmanager
@@ -102,12 +102,12 @@ def receiving(port: int = 0) -> Iterator[Receiver]:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             headers = {name.lower(): value for name, value in self.headers.items()}
             with receiver.lock:
-                one = Got(self.command, self.path, headers, body, 0)
-                receiver.got.append(one)
-                said = receiver.answer(len(receiver.got), one)
-                one.status, more = said if isinstance(said, tuple) else (said, {})
-            self.send_response(one.status)
-            for name, value in more.items():
+                call = Got(self.command, self.path, headers, body, 0)
+                receiver.got.append(call)
+                reply = receiver.answer(len(receiver.got), call)
+                call.status, headers_more = reply if isinstance(reply, tuple) else (reply, {})
+            self.send_response(call.status)
+            for name, value in headers_more.items():
                 self.send_header(name, value)
             self.send_header("Content-Length", "0")
             self.end_headers()
@@ -139,10 +139,10 @@ def telling(directory: Path, etcd_endpoint: str, mongod_address: str) -> Iterato
         world.close()
 
 
-def hurry(world: World, **which: object) -> None:
+def hurry(world: World, **conditions: object) -> None:
     """Have whatever waits for its next try be due now."""
     world.db.deliveries.update_many(
-        {"state": "waiting", **which}, {"$min": {"next": world.db.command("hello")["localTime"]}}
+        {"state": "waiting", **conditions}, {"$min": {"next": world.db.command("hello")["localTime"]}}
     )
 
 
@@ -169,11 +169,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         body = gzip.decompress(body) if self.headers.get("Content-Encoding") == "gzip" else body
         assert self.path == "/v1/traces"
-        told = ExportTraceServiceRequest.FromString(body)
+        export = ExportTraceServiceRequest.FromString(body)
         assert isinstance(self.server, SpanReceiver)
         self.server.bodies.append(body)
-        for resource in told.resource_spans:
-            service = {one.key: one.value.string_value for one in resource.resource.attributes}["service.name"]
+        for resource in export.resource_spans:
+            service = {item.key: item.value.string_value for item in resource.resource.attributes}["service.name"]
             self.server.spans += [(service, span) for scope in resource.scope_spans for span in scope.spans]
         answer = ExportTraceServiceResponse().SerializeToString()
         self.send_response(200)
@@ -189,11 +189,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 @contextlib.contextmanager
 def receiving_spans(receiver: SpanReceiver | None = None) -> Iterator[SpanReceiver]:
     """A receiver for the length of a `with`; one that was made elsewhere has its socket in the network there."""
-    with receiver or SpanReceiver() as one:
-        thread = threading.Thread(target=one.serve_forever, daemon=True)
+    with receiver or SpanReceiver() as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
-        yield one
-        one.shutdown()
+        yield server
+        server.shutdown()
         thread.join()
 
 
@@ -230,41 +230,41 @@ class IdentityProvider:
 
     def log_in(self, url: str) -> str:
         """What the provider's own page does with a browser that comes with this address: where it is sent."""
-        asked = {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
-        assert (asked["client_id"], asked["response_type"]) == (self.client_id, "code")
-        assert "openid" in asked["scope"].split() and asked["code_challenge_method"] == "S256"
+        query = {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
+        assert (query["client_id"], query["response_type"]) == (self.client_id, "code")
+        assert "openid" in query["scope"].split() and query["code_challenge_method"] == "S256"
         code = secrets.token_urlsafe(16)
-        self._codes[code] = asked
-        return f"{asked['redirect_uri']}?{urlencode({'code': code, 'state': asked['state']})}"
+        self._codes[code] = query
+        return f"{query['redirect_uri']}?{urlencode({'code': code, 'state': query['state']})}"
 
     def _page(self, url: str) -> str:
         """Where its own page sends a browser at once."""
         if not self.refusal:
             return self.log_in(url)
-        asked = parse_qs(urlsplit(url).query)
-        return f"{asked['redirect_uri'][0]}?{urlencode({'error': self.refusal, 'state': asked['state'][0]})}"
+        query = parse_qs(urlsplit(url).query)
+        return f"{query['redirect_uri'][0]}?{urlencode({'error': self.refusal, 'state': query['state'][0]})}"
 
     def _token(self, form: dict[str, str], basic: str) -> tuple[int, dict[str, Any]]:
-        asked = self._codes.pop(form.get("code", ""), None)
-        wanted = base64.b64encode(f"{self.client_id}:{self.client_secret}".encode()).decode()
-        if basic != f"Basic {wanted}":
+        query = self._codes.pop(form.get("code", ""), None)
+        expected = base64.b64encode(f"{self.client_id}:{self.client_secret}".encode()).decode()
+        if basic != f"Basic {expected}":
             return 401, {"error": "invalid_client"}
         proof = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
-        proved = asked and base64.urlsafe_b64encode(proof).decode().rstrip("=") == asked["code_challenge"]
-        if asked is None or not proved or form.get("redirect_uri") != asked["redirect_uri"]:
+        proved = query and base64.urlsafe_b64encode(proof).decode().rstrip("=") == query["code_challenge"]
+        if query is None or not proved or form.get("redirect_uri") != query["redirect_uri"]:
             return 400, {"error": "invalid_grant"}
         now = int(time.time())
         claims = {
             "iss": self.issuer, "sub": self.subject, "aud": self.client_id, "iat": now, "exp": now + 300,
-            "nonce": asked["nonce"], **self.claims, **self.lies,
+            "nonce": query["nonce"], **self.claims, **self.lies,
         }  # fmt: skip
         claims = {name: value for name, value in claims.items() if value is not None}
         return 200, {"access_token": "at", "token_type": "Bearer", "expires_in": 300, "id_token": self._signed(claims)}
 
     def _signed(self, claims: dict[str, Any]) -> str:
         if self.alg in {"none", "HS256"}:  # without a signature, or with what everybody knows: the public key
-            parts = [json.dumps(one).encode() for one in ({"alg": self.alg, "kid": "one"}, claims)]
-            body = b".".join(base64.urlsafe_b64encode(one).rstrip(b"=") for one in parts)
+            parts = [json.dumps(part).encode() for part in ({"alg": self.alg, "kid": "one"}, claims)]
+            body = b".".join(base64.urlsafe_b64encode(part).rstrip(b"=") for part in parts)
             mac = hmac.new(self.key.as_pem(private=False), body, "sha256").digest() if self.alg != "none" else b""
             return f"{body.decode()}.{base64.urlsafe_b64encode(mac).decode().rstrip('=')}"
         return jwt.encode({"alg": self.alg, "kid": self.key.kid}, claims, self.key, algorithms=[self.alg])
@@ -322,12 +322,12 @@ def unkind_providers(directory: Path) -> Iterator[dict[str, Any]]:
     with IdentityProvider().serving() as provider:
         provider.refusal = "access_denied"
         address, nobody = (f"127.0.0.1:{free_port()}" for _ in range(2))
-        one = {"client_id": provider.client_id, "client_secret_file": secret}
+        client = {"client_id": provider.client_id, "client_secret_file": secret}
         yield {
             "listen": address,
             "public_url": f"http://{address}",
             "oidc": [
-                {**one, "name": "uni", "title": "the University of Uppsala", "issuer": provider.issuer},
-                {**one, "name": "away", "title": "Elsewhere", "issuer": f"http://{nobody}"},
+                {**client, "name": "uni", "title": "the University of Uppsala", "issuer": provider.issuer},
+                {**client, "name": "away", "title": "Elsewhere", "issuer": f"http://{nobody}"},
             ],
         }

@@ -147,8 +147,8 @@ def pool(name: str = "t", **options: object) -> Iterator[SandboxPool]:
     """A pool on one core, which puts the test's own affinity back."""
     cores, nice = os.sched_getaffinity(0), os.getpriority(os.PRIO_PROCESS, 0)
     try:
-        with SandboxPool(name, CGROUP, core=min(cores), **options) as made:
-            yield made
+        with SandboxPool(name, CGROUP, core=min(cores), **options) as pool_made:
+            yield pool_made
     finally:
         os.sched_setaffinity(0, cores)
         os.setpriority(os.PRIO_PROCESS, 0, nice)
@@ -156,11 +156,11 @@ def pool(name: str = "t", **options: object) -> Iterator[SandboxPool]:
 
 def helpers(box: Sandbox) -> list[int]:
     """The processes of version 1 that wait in the groups of a sandbox and clone its runs."""
-    found = []
+    pids = []
     for group in (box._container.build, box._container.runs):
         if isinstance(group, GroupV1):
-            found += [int(pid) for pid in (group._dirs["memory"] / "cgroup.procs").read_text().split()]
-    return found
+            pids += [int(pid) for pid in (group._dirs["memory"] / "cgroup.procs").read_text().split()]
+    return pids
 
 
 def kill_and_wait(pids: Iterable[int]) -> None:
@@ -172,9 +172,9 @@ def kill_and_wait(pids: Iterable[int]) -> None:
         except (FileNotFoundError, ProcessLookupError):
             return True
 
-    for pid in (each := list(pids)):
+    for pid in (targets := list(pids)):
         os.kill(pid, signal.SIGKILL)
-    wait_for(lambda: all(map(dead, each)), what="killed processes to end")
+    wait_for(lambda: all(map(dead, targets)), what="killed processes to end")
 
 
 def cgroup_roots() -> list[Path]:
@@ -187,22 +187,22 @@ def cgroup_roots() -> list[Path]:
 
 def cgroups() -> list[str]:
     """The test tree's directories that exist in any hierarchy."""
-    found = []
+    paths = []
     for root in cgroup_roots():
         with contextlib.suppress(FileNotFoundError):
-            found += [str(path) for path in root.iterdir() if path.is_dir()]
-    return sorted(found)
+            paths += [str(path) for path in root.iterdir() if path.is_dir()]
+    return sorted(paths)
 
 
 def containers() -> list[int]:
     """Processes below bwrap whose parent is this process."""
-    found = []
+    pids = []
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             fields = (path / "stat").read_text().rsplit(")", 1)[1].split()
             if int(fields[1]) == os.getpid() and (path / "comm").read_text().strip() == "bwrap":
-                found.append(int(path.name))
-    return found
+                pids.append(int(path.name))
+    return pids
 
 
 def descriptors() -> set[str]:

@@ -25,13 +25,13 @@ def pages_of(manifest: ProblemManifest, read: Callable[[str], bytes]) -> bytes:
 
     def page(statement: Statement, text: bytes) -> Page:
         try:
-            made = render(StatementText(**json.loads(question(manifest, statement, text))))
-            return Page.model_validate(dataclasses.asdict(made))
+            rendered = render(StatementText(**json.loads(question(manifest, statement, text))))
+            return Page.model_validate(dataclasses.asdict(rendered))
         except PackageError as exc:
             return Page(why=str(exc))
 
-    texts = [(one, sha) for one in manifest.statements if (sha := text_of(one)) is not None]
-    return Pages(pages={one.main: page(one, read(sha)) for one, sha in texts}).model_dump_json().encode()
+    texts = [(item, sha) for item in manifest.statements if (sha := text_of(item)) is not None]
+    return Pages(pages={item.main: page(item, read(sha)) for item, sha in texts}).model_dump_json().encode()
 
 
 def render_statements(people: RpcClient, executor: Executor, *problems: ProblemInfo) -> None:
@@ -43,12 +43,12 @@ def render_statements(people: RpcClient, executor: Executor, *problems: ProblemI
             return (Path(directory) / sha).read_bytes()
 
     def turn() -> bool:
-        for one in executor.report().add:
-            assert one.submission.check == "statements" and one.problem is not None
-            manifest = ProblemManifest.model_validate_json(read(one.problem.hash))
+        for assignment in executor.report().add:
+            assert assignment.submission.check == "statements" and assignment.problem is not None
+            manifest = ProblemManifest.model_validate_json(read(assignment.problem.hash))
             pages = executor.rpc.put_blob(pages_of(manifest, read))
-            executor.report(accepted(one, result=m.Result(stdout_blob=pages)), vacant=0)
-        asked = [PagesRequest(problem=one.name, hash=one.hash) for one in problems]
-        return all(people.call("problem_statements", one, PagesReply).pages for one in asked)
+            executor.report(accepted(assignment, result=m.Result(stdout_blob=pages)), vacant=0)
+        requests = [PagesRequest(problem=problem.name, hash=problem.hash) for problem in problems]
+        return all(people.call("problem_statements", request, PagesReply).pages for request in requests)
 
     wait_for(turn, what="rendered statements")

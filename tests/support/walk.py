@@ -27,8 +27,8 @@ def steps() -> list[Step]:
     """The rows of the walk, in their order."""
     text = (ROOT / "docs/walk.md").read_text(encoding="utf-8")
     return [
-        Step(int(number), file, name, tuple((path, inner) for inner, path in _INNER.findall(told)))
-        for number, file, name, told in _STEP.findall(text)
+        Step(int(number), file, name, tuple((path, inner) for inner, path in _INNER.findall(sentence)))
+        for number, file, name, sentence in _STEP.findall(text)
     ]
 
 
@@ -41,5 +41,5 @@ def line_of(file: str, name: str) -> int:
     inside = body if body is not None else [node for node in ast.walk(tree) if not owner]
     for node in inside:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == function:
-            return min([node.lineno, *(one.lineno for one in node.decorator_list)])
+            return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
     raise LookupError(f"{file} has no {name}")

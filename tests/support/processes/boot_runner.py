@@ -30,7 +30,7 @@ def run(**_):
     config = load(BootConfig, Path(sys.argv[1]))
     log.setup("debug")
     control = Path(sys.argv[2])
-    overrides = parse_overrides(sys.argv[3:], [one.name for one in config.services])
+    overrides = parse_overrides(sys.argv[3:], [service.name for service in config.services])
     return main.run(
         config,
         overrides=overrides,

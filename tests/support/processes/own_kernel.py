@@ -27,17 +27,17 @@ def load(names: tuple[str, ...], directory: Path) -> list[str]:
     There is no modprobe on most test machines, as they have no modules.
     """
     libc = ctypes.CDLL(None, use_errno=True)
-    needs, found = {}, {}
+    needs, paths = {}, {}
     for line in (directory / "modules.dep").read_text().splitlines():
-        path, _, rest = line.partition(":")
-        needs[path] = rest.split()
-        found[Path(path).stem.replace("-", "_")] = path
+        path, _, needed = line.partition(":")
+        needs[path] = needed.split()
+        paths[Path(path).stem.replace("-", "_")] = path
     failed = []
     for name in names:
-        if name not in found:
+        if name not in paths:
             failed.append(f"{name} (not there)")
             continue
-        for path in (*reversed(needs[found[name]]), found[name]):
+        for path in (*reversed(needs[paths[name]]), paths[name]):
             with (directory / path).open("rb") as file:
                 if libc.syscall(_SYS_FINIT_MODULE, file.fileno(), b"", 0) != 0 and ctypes.get_errno() != 17:
                     failed.append(f"{name} ({Path(path).stem}: {os.strerror(ctypes.get_errno())})")

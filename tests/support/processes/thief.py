@@ -28,21 +28,21 @@ TIMEOUT = 10.0  # seconds
 
 def rpc(address: str, tls: Tls) -> str:
     """A call that every role of the RPC may make."""
-    return _asked(address, RPC, tls, "POST", "/rpc/ping")
+    return _call(address, RPC, tls, "POST", "/rpc/ping")
 
 
 def peer(address: str, tls: Tls) -> str:
     """What members of etcd ask one another first."""
-    return _asked(address, PEER, tls, "GET", "/members")
+    return _call(address, PEER, tls, "GET", "/members")
 
 
-def _asked(address: str, port: int, tls: Tls, method: str, path: str) -> str:
+def _call(address: str, port: int, tls: Tls, method: str, path: str) -> str:
     connection = http.client.HTTPSConnection(address, port, timeout=TIMEOUT, context=pki.client_context(tls))
     try:
         connection.request(method, path, b"{}", {"Content-Type": "application/json"})
         answer = connection.getresponse()
-        told = answer.read().decode()
-        return OPEN if answer.status == http.client.OK else f"{answer.status} {told}"
+        body = answer.read().decode()
+        return OPEN if answer.status == http.client.OK else f"{answer.status} {body}"
     except (OSError, http.client.HTTPException) as exc:
         return f"no answer: {exc}"
     finally:

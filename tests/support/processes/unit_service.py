@@ -44,14 +44,14 @@ def main() -> None:
     if first.get("port") and not first.get("late"):
         server = socket.create_server(("127.0.0.1", first["port"]))
         server.settimeout(0.01)
-    said = False
+    announced = False
     while True:
         now = json.loads(control.read_text())
         if first.get("late") and server is None and time.monotonic() >= serves_at:
             server = socket.create_server(("127.0.0.1", first["port"]))
             server.settimeout(0.01)
-        if now.get("ready", True) and not said:
-            said = True
+        if now.get("ready", True) and not announced:
+            announced = True
             tell("READY=1")
         if now.get("beat", True):
             tell("WATCHDOG=1", f"STATUS=turning as {os.getpid()}")
