@@ -107,7 +107,6 @@ def _cpu_seconds() -> float:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
-    """Note the CPU time at the start of a test."""
     item.stash[_CPU_BEFORE] = _cpu_seconds()
     return (yield)
 
@@ -122,7 +121,6 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
 
 
 def _properties(reports: list[pytest.TestReport], phase: str, name: str) -> Iterator[tuple[str, str]]:
-    """(test id, value) of each property of that name."""
     for report in reports:
         if report.when == phase:
             yield from ((report.nodeid, str(value)) for key, value in report.user_properties if key == name)
@@ -148,5 +146,4 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
-    """A short-lived directory."""
     return tmp_path

@@ -159,7 +159,6 @@ int main(int argc, char **argv) {
 
 
 def _talk(sender: Sandbox, receiver: Sandbox, bits: int, *words: str) -> tuple[float, bytes]:
-    """The seconds that it took, and what was heard."""
     bits_got: list[bytes] = []
     start = str(time.clock_gettime_ns(time.CLOCK_MONOTONIC) + 500_000_000)
 
@@ -187,7 +186,6 @@ def _figures(seconds: float, got: bytes, bits: int) -> str:
 
 
 def measure(ledger: Ledger) -> None:
-    """Print what each channel carried; needs root."""
     cores = sorted(os.sched_getaffinity(0))
     ways = (
         ("a shared futex on a page of /usr, two cores", FUTEX, cores[-1], BITS, 0),

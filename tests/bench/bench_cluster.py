@@ -90,12 +90,10 @@ def bare(directory: Path, count: int, cores: Sequence[int]) -> float:
 
 
 def program(source: str, tests: Sequence[m.Test] = (), problem: str | None = None) -> m.Submission:
-    """A C program as it is handed in."""
     return m.Submission(language="c", source=source, filename="main.c", tests=list(tests), problem=problem)
 
 
 def judged(api: Api, task: m.Task) -> m.Task:
-    """Wait for the verdict, which must be AC."""
     while not task.done:
         task = api.get(task.id, wait=20)
     assert task.verdict == m.Verdict.AC, task
@@ -118,12 +116,10 @@ def judge_all(api: Api, submission: m.Submission, count: int) -> float:
 
 
 def moment(text: str | None) -> float:
-    """A time of a task as seconds."""
     return datetime.datetime.fromisoformat(text or "").timestamp()
 
 
 def to_start(task: m.Task) -> float:
-    """Seconds from handing in to the start."""
     return moment(task.started) - moment(task.created)
 
 

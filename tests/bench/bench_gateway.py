@@ -32,7 +32,6 @@ _TICK = os.sysconf("SC_CLK_TCK")
 
 
 def measure(ledger: Ledger, work: Path) -> None:
-    """Print it."""
     # A role has no limit of submissions a minute unless it is given one. Nothing is judged here, so without a cap on
     # what waits the flood is taken to its end: the more is stored, the more it costs others.
     allowances = Allowances(user=Allowance(waiting=None))
@@ -57,7 +56,6 @@ def measure(ledger: Ledger, work: Path) -> None:
 
 
 def _hand_in(port: int, seconds: float, *streams: Stream) -> list[Seen]:
-    """What a process of its own saw."""
     plan = Plan(port, seconds, list(streams))
     completed = subprocess.run(
         [sys.executable, "-m", "tests.bench.handing_in"],
@@ -96,7 +94,6 @@ def _flooded(ledger: Ledger, port: int) -> None:
 
 
 def _times(counts: Seen) -> str:
-    """How long calls took, and what was answered beside success."""
     bad = "".join(f", {count} x {status}" for status, count in sorted(counts.statuses.items()) if status[:2] != "20")
     return ", ".join(f"p{percent} {percentile(counts.times, percent) * 1000:.0f} ms" for percent in (50, 99)) + bad
 

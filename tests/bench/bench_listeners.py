@@ -54,7 +54,6 @@ class _Crowd:
 
 
 def measure(ledger: Ledger, work: Path) -> None:
-    """Print it."""
     with etcd_server(work / "etcd") as etcd, mongod_server(work / "mongod") as mongod:
         world = World(work, etcd, mongod)
         try:
@@ -108,7 +107,6 @@ def _listen(ledger: Ledger, world: World, port: int) -> None:
 
 
 def _memory(port: int) -> int:
-    """Bytes of the gateway's processes."""
     total = 0
     for entry in Path("/proc").glob("[0-9]*"):
         try:

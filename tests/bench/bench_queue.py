@@ -43,7 +43,6 @@ def measure(ledger: Ledger, work: Path, sizes: Sequence[int], rounds: int) -> No
 
 
 def _measure_size(world: World, size: int, rounds: int) -> dict[str, list[float]]:
-    """Seconds of each operation, so many times, with so many tasks waiting."""
     allowances = Allowances(user=Allowance(waiting=None, slot_share=0.5, stored_bytes=None))
     judicator = world.judicator(
         executor_expiry=3600.0, executor_forget=7200.0, task_expiry=3600.0, allowances=allowances

@@ -44,24 +44,19 @@ class Figures:
     values: dict[str, list[float]] = dataclasses.field(default_factory=dict)
 
     def add(self, name: str, value: float) -> None:
-        """Note one value."""
         self.values.setdefault(name, []).append(value)
 
 
 @dataclasses.dataclass
 class Person:
-    """A user with a token of their own."""
-
     http: httpx.Client
 
     def submit(self, submission: dict[str, Any]) -> str:
-        """Hand a submission in; its id."""
         answer = self.http.post("/submissions", json=submission)
         assert answer.status_code == 201, answer.text
         return str(answer.json()["task"]["id"] if "task" in answer.json() else answer.json()["id"])
 
     def wait(self, task: str) -> dict[str, Any]:
-        """The submission once it is judged."""
         while True:
             body: dict[str, Any] = self.http.get(f"/submissions/{task}", params={"wait": 20}).json()
             body = body.get("task", body)
@@ -176,8 +171,6 @@ def _ten_tests(work: Path) -> dict[str, Any]:
 
 
 def _all_at_once(people: Sequence[Person], submission: dict[str, Any], count: int) -> int:
-    """Every user submits their share and waits for all of it."""
-
     def share(person: Person) -> None:
         tasks = [person.submit(submission) for _ in range(count // len(people))]
         for task in reversed(tasks):  # most have ended when the newest has, so few of these questions wait
@@ -195,7 +188,6 @@ def _one_by_one(people: Sequence[Person], submission: dict[str, Any], count: int
 
 
 def _round(figures: Figures, judge: Path, work: Path) -> None:
-    """Start a cluster of one release, and measure it."""
     with (
         running(work / "cluster", "--slots", "2", judge=judge) as cluster,
         _people(cluster) as people,

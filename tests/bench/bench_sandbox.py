@@ -59,7 +59,6 @@ def _overshoot(box: Sandbox, name: str, limits: Limits, killed: Killed) -> list[
 
 
 def measure(ledger: Ledger) -> None:
-    """Print the figures of one pool on the last core; needs root."""
     cores = os.sched_getaffinity(0)
     core = max(cores)
     with tempfile.TemporaryDirectory() as directory:

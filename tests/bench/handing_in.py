@@ -38,8 +38,6 @@ class Stream:
 
 @dataclass
 class Plan:
-    """What to do at a gateway of this machine."""
-
     port: int
     seconds: float
     streams: list[Stream]
@@ -55,7 +53,6 @@ class Seen:
 
 
 def request(user: str, number: int, submissions: int) -> bytes:
-    """One call, whole."""
     items = [
         {"language": "c", "problem": PROBLEM, "source": f"{_SOURCE}{number}.{place}\n", "filename": "main.c"}
         for place in range(submissions)
@@ -132,7 +129,6 @@ async def _run(plan: Plan) -> list[Seen]:
 
 
 def main() -> None:
-    """Follow the plan."""
     document = json.load(sys.stdin)
     plan = Plan(document["port"], document["seconds"], [Stream(**stream) for stream in document["streams"]])
     gc.disable()  # its own pauses are nobody's latency

@@ -21,23 +21,19 @@ class Ledger:
             self.missed.append(label)
 
     def note(self, label: str, value: str) -> None:
-        """One figure without a target."""
         print(f"{label:<68} {value:>32}", flush=True)
 
 
 def timed(action: Callable[[], object]) -> float:
-    """Seconds that it took."""
     start = time.monotonic()
     action()
     return time.monotonic() - start
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The smallest value that so many percent of the values do not exceed."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, max(0, -(-len(ordered) * int(percent) // 100) - 1))]
 
 
 def spread(values: Sequence[float]) -> float:
-    """Standard deviation over mean."""
     return statistics.stdev(values) / statistics.mean(values)

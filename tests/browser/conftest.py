@@ -41,13 +41,11 @@ def world(
 
 @pytest.fixture(scope="module")
 def gateway_settings() -> dict[str, Any]:
-    """The same for its gateway."""
     return {}
 
 
 @pytest.fixture(scope="module")
 def base(world: World, tmp_path_factory: pytest.TempPathFactory, gateway_settings: dict[str, Any]) -> Iterator[str]:
-    """The address of a gateway daemon with its real uWSGI."""
     directory = tmp_path_factory.mktemp("gateway")
     settings = make_config(directory, world.etcd_config, world.tls("gateway-1", "gateway"), **gateway_settings)
     with running_gateway(settings, directory) as address:

@@ -32,7 +32,6 @@ def judged(world, executor, **fields):
 
 
 def follow(browser, words):
-    """Go where a link with these words leads."""
     browser.driver.find_element("partial link text", words).click()
 
 

@@ -88,7 +88,6 @@ def nothing_said_before(browser):
 
 
 def show(browser, ids, page):
-    """Look at a page as who it is for."""
     browser.driver.delete_all_cookies()
     for cookie in browser.cookies[page.who]:
         browser.driver.add_cookie(cookie)

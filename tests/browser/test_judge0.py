@@ -44,7 +44,6 @@ class _Page(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def executor(world: World) -> Executor:
-    """One that has C, and takes nothing yet."""
     executor = world.executor("executor-1", slots=2, languages=("c",))
     executor.report(vacant=0)
     return executor
@@ -52,7 +51,6 @@ def executor(world: World) -> Executor:
 
 @pytest.fixture
 def site() -> Iterator[str]:
-    """The address of another site."""
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Page) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://localhost:{server.server_address[1]}"

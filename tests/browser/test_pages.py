@@ -27,13 +27,11 @@ def executor(world):
 
 
 def task_of(browser):
-    """The id of the submission that the browser comes to show."""
     wait_for(lambda: "/submissions/" in browser.driver.current_url, what="the page of the submission")
     return browser.driver.current_url.rstrip("/").rpartition("/")[2]
 
 
 def take(executor, task):
-    """Let the executor take a task; returns its assignment."""
     wait_for(lambda: executor.report() and task in executor.work, what="the task at the executor")
     return executor.work[task]
 
@@ -61,7 +59,6 @@ def wrong(assignment):
 
 
 def submit(browser, **fields):
-    """Hand in through the form; returns the id."""
     browser.go("/submit")
     browser.fill(**{"language": "c", "source": PROGRAM, **fields})
     browser.press("Submit")

@@ -188,7 +188,6 @@ def test_samples_are_copied_as_they_are(chrome, people):
 
 
 def test_the_page_is_walked_by_keyboard(chrome, people):
-    """Every link and button comes in turn, and is seen to have its turn."""
     browser = chrome()
     browser.login(USER)
     browser.go("/problems/caves")

@@ -37,7 +37,6 @@ def verbs(deployed: Site) -> Verbs:
 
 @pytest.fixture(scope="session")
 def table() -> Table:
-    """The rows of all tests, for those with a cluster of their own."""
     return _TABLE
 
 
@@ -57,7 +56,6 @@ def chance(figure: Callable[[str], None]) -> random.Random:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the table of all verbs that were measured."""
     rows = [row.line() for row in _TABLE.rows]
     if rows:
         terminalreporter.section(f"verbs under submissions, JUDGE_TEST_SEED={SEED}")

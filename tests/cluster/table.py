@@ -20,7 +20,6 @@ KILLED = ", killed 3 times"  # it follows the verb's name in the row of a killed
 
 
 def text(hosts: Sequence[str]) -> str:
-    """Hosts as a row has them."""
     return ALL if set(hosts) >= set(HOSTS) else ", ".join(hosts)
 
 
@@ -53,16 +52,13 @@ class Verb:
 
     @property
     def title(self) -> str:
-        """As the row has it."""
         return f"{self.name} ({self.how})" if self.how else self.name
 
     @property
     def label(self) -> str:
-        """For the test's name."""
         return "-".join((self.name, *self.hosts, *self.how.split()[-1:]))
 
     def rows(self) -> tuple[tuple[str, str], ...]:
-        """Verb and hosts of each row that its tests write."""
         own = ((self.title, text(self.hosts)), (self.title + KILLED, text(self.hosts))) if self.streamed else ()
         return (*own, *(self.back.rows() if self.back else ()))
 

@@ -64,7 +64,6 @@ def test_check_mode_foretells_what_a_changed_variable_changes(deployed: Site) ->
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """This project as its next release."""
     copy = tmp_path / "project"
     copy.mkdir()
     for name in ("judge", "pyproject.toml", "setup.py", "constraints.txt", "README.md"):

@@ -58,7 +58,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
 
 
 def add(site: Deployment, hosts: list[str]) -> dict[str, str]:
-    """Further bare hosts in the same lab: their addresses."""
     site.lab = cluster.up(site.name, hosts)
     site.hosts = list(site.lab.record.hosts)
     return {name: site.lab.record.address(name) for name in hosts}

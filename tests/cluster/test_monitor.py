@@ -38,7 +38,6 @@ PLAYBOOK = "playbooks/monitor.yml"
 
 
 def settings(network: str) -> dict[str, object]:
-    """What the inventory says beside hosts and addresses."""
     return {
         "judge_metrics": True,
         "judge_monitor_interval": "2s",
@@ -67,14 +66,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.fixture(scope="module")
 def monitored(site: Site) -> Site:
-    """The cluster, and Prometheus that reads it."""
     if not site.lab.ssh("m1", "ls /etc/prometheus/judge 2>/dev/null; true"):
         site.play(PLAYBOOK).check()
     return site
 
 
 def prometheus(site: Site, path: str, **parameters: str) -> Any:
-    """What Prometheus answers."""
     url = f"http://{site.lab.record.address('m1')}:9090/api/v1/{path}"
     answer = site.within(lambda: httpx.get(url, params=parameters, trust_env=False, timeout=30))
     assert answer.status_code == 200, answer.text
@@ -94,7 +91,6 @@ def firing(site: Site) -> set[tuple[str, str]]:
 
 
 def submit(site: Site) -> dict[str, Any]:
-    """A submission that is judged."""
     result = site.judgectl("submit", "--output", "json", str(HELLO))
     assert result.returncode == 0, result.stdout + result.stderr
     task: dict[str, Any] = json.loads(result.stdout)
@@ -230,7 +226,6 @@ def test_every_line_is_json_when_that_is_asked_for(site: Site, figure: Figure) -
 
 
 def of_monitor(site: Site) -> dict[str, str]:
-    """The files that Prometheus reads with, and what is in them."""
     directory = "/etc/prometheus/judge"
     return {name: site.lab.ssh("m1", f"cat {directory}/{name}") for name in ("ca.crt", "monitor.crt", "monitor.key")}
 

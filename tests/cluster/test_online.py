@@ -39,7 +39,6 @@ pytestmark = [
 
 @pytest.fixture
 def maker(tmp_path: Path) -> Maker:
-    """MongoDB's archive."""
     maker = Maker(tmp_path / "mongodb")
     maker.build("mongodb-org-server", "8.0.1", {"/usr/bin/mongod": bundle() / "bin/mongod"}, "libcurl4t64 | libcurl4")
     maker.publish_suite(SUITE)
@@ -48,7 +47,6 @@ def maker(tmp_path: Path) -> Maker:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
-    """One bare host in all three groups."""
     with bare_hosts(["j1"], tmp_path) as hosts:
         path = hosts.inventory / "hosts.yml"
         variables = yaml.safe_load(path.read_text())["all"]["vars"] | SETTINGS

@@ -53,7 +53,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 def install(site: Site, chain: bytes, key: bytes) -> None:
-    """Put a certificate onto the gateway, as an ACME client does."""
     site.lab.ssh("j1", f"mkdir -p {PLACE} && cat >{PLACE}/fullchain.pem", text=chain.decode())
     site.lab.ssh("j1", f"umask 077 && cat >{PLACE}/privkey.pem", text=key.decode())
 
@@ -120,7 +119,6 @@ def test_http_leads_to_https(site: Site) -> None:
 
 
 def logged(site: Site) -> int:
-    """Bytes of all messages in the journal, and of nginx' files."""
     output = site.lab.ssh(
         "j1", "journalctl --sync; journalctl --quiet --output=cat | wc -c; cat /var/log/nginx/* | wc -c"
     )

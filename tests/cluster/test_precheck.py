@@ -39,7 +39,6 @@ class Place:
 
 
 def make_bundle(path: Path) -> None:
-    """A bundle as small as one can be."""
     for name in ("debs/etcd-server_3.5.16_amd64.deb", "wheels/judge-0.1.0-py3-none-any.whl", "bin/mongod"):
         (path / name).parent.mkdir(parents=True, exist_ok=True)
         (path / name).write_bytes(name.encode() * 1000)
@@ -87,7 +86,6 @@ def report_of(output: str) -> list[str]:
 
 
 def the_one(sentences: list[str], *words: str) -> str:
-    """The only sentence with all these words."""
     matches = [sentence for sentence in sentences if all(word in sentence for word in words)]
     assert len(matches) == 1, (words, matches, sentences)
     return matches[0]
@@ -184,7 +182,6 @@ def test_all_faults_come_in_one_run_and_nothing_is_written(damaged: Place) -> No
 
 
 def test_too_many_judicators(place: Place) -> None:
-    """The one fault that excludes another of them, an even number."""
     tree = tree_of(place)
     tree["all"]["children"]["judicators"]["hosts"] |= {
         f"j{number}": {"ansible_host": f"192.0.2.{number}"} for number in range(3, 10)

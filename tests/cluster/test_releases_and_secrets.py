@@ -41,7 +41,6 @@ ROTATE = ("playbooks/rotate.yml", "-e", "judge_rotate=ca,mongodb.password,mongod
 
 
 def project(copy: Path, version: str) -> Path:
-    """This project as another release."""
     copy.mkdir()
     for name in ("judge", "pyproject.toml", "setup.py", "constraints.txt", "README.md"):
         if (ROOT / name).is_dir():
@@ -60,7 +59,6 @@ def exchange(path: Path, pattern: str, text: str) -> None:
 
 
 def releases(site: Site) -> dict[str, str]:
-    """The release of each host, by the link that says so."""
     return {host: site.lab.ssh(host, "readlink /opt/judge/current").strip() for host in HOSTS}
 
 
@@ -82,12 +80,10 @@ def the_bundle_of_before(site: Site) -> None:
 
 
 def mongods(site: Site) -> set[str]:
-    """The SHA-256 of each mongod that runs."""
     return {site.lab.ssh(host, "sha256sum </proc/$(pgrep -xo mongod)/exe").split()[0] for host in JUDICATORS}
 
 
 def killed(site: Site, arguments: tuple[str, ...], number: int) -> Run:
-    """A playbook that is killed at its task of this number."""
     return site.play(*arguments, kill_at=number)
 
 

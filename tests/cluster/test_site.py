@@ -28,7 +28,6 @@ def all_secrets(deployed: Site) -> Needles:
 
 
 def everywhere(deployed: Site, secrets: Needles) -> list[str]:
-    """Leaks on the hosts themselves: in their journals, and in files."""
     sentences = leaks(secrets, {f"the journal of {host}": journal(deployed.lab, host) for host in HOSTS})
     return sentences + [text for host in HOSTS for text in copies_on(deployed.lab, host, secrets)]
 

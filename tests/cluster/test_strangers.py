@@ -47,7 +47,6 @@ def gateway_of(deployed: Site) -> tuple[str, int]:
 
 @contextlib.contextmanager
 def files(count: int) -> Iterator[None]:
-    """Room for so many open files in this process."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (count, before[1]))
     try:

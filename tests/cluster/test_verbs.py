@@ -52,7 +52,6 @@ class Stolen:
     """What a thief would have: copies of a host's certificates and keys, each tried at every other judicator."""
 
     def __init__(self, site: Site, host: str, directory: Path, judicators: Sequence[str] = JUDICATORS) -> None:
-        """Take them now."""
         self.site, self.host, self.directory, self.name = site, host, directory, CERTIFICATES[host[0]]
         self.addresses = [site.lab.record.address(name) for name in judicators if name != host]
         directory.mkdir()
@@ -60,7 +59,6 @@ class Stolen:
             (directory / Path(path).name).write_text(site.lab.ssh(host, f"cat {path}"))
 
     def answers(self) -> dict[str, dict[str, set[str]]]:
-        """By certificate and door, all judicators' answers."""
         program = (sys.executable, "-m", "tests.support.processes.thief", str(self.directory), *self.addresses)
         completed = subprocess.run(
             self.site.command(*program), cwd=ROOT, capture_output=True, text=True, check=True, timeout=300
@@ -84,7 +82,6 @@ class Stolen:
         }
 
     def open_nothing(self) -> None:
-        """Every judicator, every member of etcd and every mongod refuses them."""
         replies = self.answers()
         own = replies[self.name]
         assert all(text.startswith("403 ") and "was removed from this cluster" in text for text in own["rpc"]), replies

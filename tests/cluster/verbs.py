@@ -41,7 +41,6 @@ class Row:
     wrong: int | None = None
 
     def line(self) -> str:
-        """As a row of the table."""
         times = ("-" if time is None else f"{time:.1f} s" for time in (self.verdicts, self.acknowledged))
         counts = ("-" if count is None else str(count) for count in (self.lost, self.doubled, self.wrong))
         return f"| {' | '.join((self.verb, self.hosts, f'{self.seconds:.0f}', *times, *counts))} |"

@@ -29,7 +29,6 @@ def known() -> list[str]:
 
 
 def _atheris(target: str, seconds: int, findings: Path) -> None:
-    """Fuzz in this process, which ends with it."""
     import atheris
 
     with atheris.instrument_imports(include=["judge"]):
@@ -45,7 +44,6 @@ def _atheris(target: str, seconds: int, findings: Path) -> None:
 
 
 def _hypothesis(target: str, seconds: int, findings: Path) -> None:
-    """Mutate the corpus until the time is over."""
     from hypothesis import HealthCheck, Phase, given, seed, settings
     from hypothesis import strategies as st
 

@@ -11,7 +11,6 @@ _TESTS = {"1.in": b"1\n", "1.out": b"1\n", "2.in": b"2\n", "2.out": b"2\n"}
 
 
 def packed(files: Mapping[str, bytes]) -> bytes:
-    """A ZIP archive of these files."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, content in files.items():

@@ -113,7 +113,6 @@ def check(data: bytes) -> None:
 
 
 def package(data: bytes) -> None:
-    """A package as import reads it."""
     archive = _archive(data)
     if archive is None:
         return
@@ -133,7 +132,6 @@ def package(data: bytes) -> None:
 
 
 def _importer(name: str) -> Callable[[bytes], None]:
-    """A package of another format as import reads it."""
     insisted = name.partition("-")[0]
 
     def read(data: bytes) -> None:
@@ -237,7 +235,6 @@ def validator(data: bytes) -> None:
 
 
 def results(data: bytes) -> None:
-    """What an executor reports, and the manifests that it fetches."""
     try:
         completed = Completed.model_validate_json(data)
     except ValidationError:

@@ -124,7 +124,6 @@ def rpc_document(executor: str) -> dict[str, Any]:
 
 
 def write_rpc_document(path: Path, executor: str) -> Path:
-    """The same as a file."""
     path.write_text(json.dumps(rpc_document(executor)))
     return path
 
@@ -199,7 +198,6 @@ def api(cluster: Cluster, effort: Effort) -> list[str]:
 
 
 def _let_in(cluster: Cluster) -> None:
-    """Give the cluster a user beside its admin."""
     tokens = cluster.directory / "etc" / "tokens.yml"
     document = yaml.safe_load(tokens.read_text())
     document["tokens"].append({"user": "ada", "role": "user", "sha256": token_digest(USER)})

@@ -63,7 +63,6 @@ class Case:
 
     @property
     def line(self) -> int:
-        """The number of what it is an example of."""
         return int(self.name.split("_", 1)[0])
 
     @cached_property

@@ -67,11 +67,9 @@ class Host:
         (directory / "socket").chmod(0o777)
 
     def __enter__(self) -> Host:
-        """The bait is out already."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close what listens and watches."""
         for listener in self._listeners:
             listener.close()
         os.close(self._inotify)
@@ -114,7 +112,6 @@ class Host:
         return int(fd)
 
     def _state(self) -> dict[str, object]:
-        """What must stay as it is."""
         state: dict[str, object] = {}
         for name in _WATCHED:
             path = Path(name)

@@ -99,7 +99,6 @@ OBJECTS = (
 
 
 def table() -> str:
-    """The lines of docs/sandbox.md."""
     head = "| object | keyed by | closed by | tried by |\n|---|---|---|---|"
     rows = (f"| {kind.what} | {kind.keyed_by} | {kind.closed_by} | `{kind.name}` |" for kind in OBJECTS)
     return "\n".join((head, *rows))

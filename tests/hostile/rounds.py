@@ -39,8 +39,6 @@ def wait_for_end(users: set[int]) -> None:
 
 @dataclass
 class Worker:
-    """A process with a slot's pipeline in it."""
-
     process: subprocess.Popen[str]
 
     @classmethod
@@ -52,20 +50,17 @@ class Worker:
         return cls(process)
 
     def ask(self, name: str) -> None:
-        """Have a program judged, or the pool closed."""
         assert self.process.stdin is not None
         self.process.stdin.write(name + "\n")
         self.process.stdin.flush()
 
     def answer(self) -> dict:
-        """What came of it."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line, f"a worker died with exit code {self.process.wait()}"
         return json.loads(line)
 
     def stop(self) -> int:
-        """End it; its exit code."""
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.close()
         try:

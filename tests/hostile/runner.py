@@ -92,7 +92,6 @@ class Judge:
         return sandbox
 
     def close(self) -> None:
-        """End the pool."""
         self._pool.close()
 
     def _fill(self, text: str) -> str:
@@ -155,7 +154,6 @@ def _rss() -> int:
 
 
 def main(directory: Path, core: int, places: dict[str, str]) -> None:
-    """Be a worker until the input ends."""
     number = directory.name
     before: Traces | None = None
     judge: Judge | None = None

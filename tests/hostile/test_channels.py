@@ -113,7 +113,6 @@ def test_what_one_holds_the_other_does_not_see(two: tuple[Sandbox, Sandbox]) -> 
 
 @pytest.fixture(scope="module")
 def objects() -> bytes:
-    """objects.c, compiled."""
     return program(Path(__file__).with_name("objects.c").read_text(), "-pthread")
 
 

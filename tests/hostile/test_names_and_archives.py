@@ -67,7 +67,6 @@ def archive(directory: Path, *extra: tuple[str | zipfile.ZipInfo, bytes]) -> Pat
 
 
 def special(name: str, kind: int) -> zipfile.ZipInfo:
-    """An entry that is no plain file."""
     entry = zipfile.ZipInfo(name)
     entry.create_system = 3
     entry.external_attr = (kind | 0o777) << 16

@@ -25,8 +25,6 @@ QUICK = {
 
 
 class Host(lab.SystemdHost):
-    """A host with boot and three services."""
-
     def __init__(self, directory) -> None:
         super().__init__(directory)
         program = (lab.ROOT / "tests/support/processes/unit_service.py").read_text()
@@ -107,8 +105,6 @@ class Host(lab.SystemdHost):
             raise
 
     def wait_new(self, name: str, pid: int) -> dict:
-        """Until the service runs with another pid."""
-
         def reached() -> dict | None:
             service = self.state()[name]
             return service if service["state"] == "RUNNING" and service["pid"] not in {None, pid} else None

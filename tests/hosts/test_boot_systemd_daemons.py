@@ -98,8 +98,6 @@ def configs() -> dict[str, Daemon]:
 
 
 class Cluster(lab.SystemdHost):
-    """One host with everything."""
-
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
         files = configs()

@@ -58,7 +58,6 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 def command(lab: Lab, *arguments: str, inventory: Path | None = None) -> list[str]:
-    """judgectl as it is run on the lab's network."""
     path = str(inventory or lab.record.inventory)
     return [*network.inside(lab.record.name), sys.executable, "-m", "judge.ctl.main", "-i", path, *arguments]
 

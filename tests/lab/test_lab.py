@@ -73,7 +73,6 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory, bundle: Path) -> Iterator[Lab]:
-    """Two hosts, j1 and e1."""
     name = fresh_name()
     try:
         directory = tmp_path_factory.mktemp("inventory")
@@ -84,7 +83,6 @@ def lab(tmp_path_factory: pytest.TempPathFactory, bundle: Path) -> Iterator[Lab]
 
 
 def reaches(lab: Lab, source: str, target: str) -> bool:
-    """Whether a host gets an answer from another one's SSH port."""
     probe = f"timeout 0.7 bash -c 'head -c 4 </dev/tcp/{lab.record.address(target)}/22'"
     completed = subprocess.run(lab.ssh_command(source, probe), capture_output=True, text=True, check=False)
     return completed.stdout == "SSH-"
@@ -210,7 +208,6 @@ def test_cut_and_heal(lab: Lab) -> None:
 
 def test_a_one_way_cut_loses_only_what_the_host_sends(lab: Lab) -> None:
     def send(source: str, target: str) -> bool:
-        """Whether a datagram from one host gets to the other."""
         address = lab.record.address(target)
         listen = "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('', 9999))"
         listen += "; print(1, flush=True); s.settimeout(1.5); print(s.recv(9))"
@@ -360,7 +357,6 @@ def test_two_labs_side_by_side_and_a_host_more(lab: Lab, tmp_path: Path) -> None
 
 
 def moments(name: str) -> dict[str, Callable[[], object]]:
-    """Points in the making of a lab, in their order."""
     directory = state.state_root() / name
     return {
         "record": (directory / "lab.json").exists,

@@ -28,7 +28,6 @@ GROUPS = {"judicators": ["j1", "j2", "j3"], "executors": ["e1", "j1"], "gateways
 
 
 def module_utils(name: str) -> ModuleType:
-    """One of plugins/module_utils."""
     return plugin("module_utils", name)
 
 
@@ -73,7 +72,6 @@ def value(role: str, variable: str, **inventory_values: Any) -> Any:
 
 
 def options(role: str) -> dict[str, Any]:
-    """The documented variables of a role."""
     documented: dict[str, Any] = {}
     for entry in read(ROLES / role / "meta/argument_specs.yml")["argument_specs"].values():
         documented |= entry.get("options", {})
@@ -111,7 +109,6 @@ def variables(host: str, groups: dict[str, list[str]], *, formed: bool) -> dict[
 
 
 def render(role: str, template: str, values: dict[str, Any]) -> str:
-    """A template of a role, filled in."""
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, autoescape=False)
     environment.filters |= plugin("filter", "judge_inventory").FilterModule().filters()
     environment.filters |= {

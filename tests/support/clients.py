@@ -82,7 +82,6 @@ class Ledger:
 
     @property
     def ids(self) -> set[str]:
-        """Every task that the client was promised."""
         return {task for _, task, _ in self.acknowledged}
 
     def waiting(self) -> set[str]:
@@ -164,13 +163,11 @@ class Outage:
 
 
 def longest_gap(times: Iterable[float], begin: float, end: float) -> float:
-    """The longest stretch of [begin, end] without any of `times`."""
     marks = [begin, *sorted(time for time in times if begin < time < end), end]
     return max(later - earlier for earlier, later in itertools.pairwise(marks))
 
 
 def outage(ledger: Ledger, event: float, end: float) -> Outage:
-    """What was noticed of `event` until `end`."""
     acknowledged: Mapping[str, float] = {task: moment for _, task, moment in reversed(ledger.acknowledged)}
     new = [moment for task, (_, moment) in ledger.seen.items() if acknowledged.get(task, event) > event]
     return Outage(
@@ -293,7 +290,6 @@ class Stream:
         self._watcher = threading.Thread(target=self._run, args=(self._watch,), daemon=True)
 
     def __enter__(self) -> Stream:
-        """Begin."""
         for thread in (self._clock, self._watcher, *self._crews):
             thread.start()
         return self
@@ -313,7 +309,6 @@ class Stream:
             raise AssertionError(f"the stream broke off: {self._failure}") from self._failure
 
     def judged(self) -> int:
-        """How many verdicts were seen."""
         self.check()
         return len(self.ledger.seen)
 
@@ -445,8 +440,6 @@ class Collection:
         self._auth = document["auth"]
 
     def filled(self, text: str) -> str:
-        """A text with the values of its variables."""
-
         def value(match: re.Match[str]) -> str:
             if match[1] == "$guid":
                 return str(uuid.uuid4())
@@ -472,7 +465,6 @@ class Collection:
         return status
 
     def _run(self, item: dict[str, Any]) -> int:
-        """Send one request; an answer without an end is read to its first line."""
         request = item["request"]
         headers = {header["key"]: self.filled(header["value"]) for header in request["header"]}
         if request.get("auth", self._auth)["type"] == "bearer":
@@ -526,7 +518,6 @@ def run_in_terminal(command: str, directory: Path, env: Mapping[str, str]) -> Te
 
 
 def terminal_svg(session: Sequence[tuple[str, Text]], title: str) -> str:
-    """A session of (command, what it has printed) as one picture."""
     with open(os.devnull, "w", encoding="utf-8") as nowhere:  # noqa: PTH123 - it is no file of ours
         console = Console(record=True, width=COLUMNS, file=nowhere, force_terminal=True, color_system="truecolor")
         for number, (command, printed) in enumerate(session):

@@ -26,8 +26,6 @@ BIN = Path(sys.executable).parent
 
 @dataclass
 class Cluster:
-    """One running `judge up`."""
-
     directory: Path
     arguments: Sequence[str] = ()
     prefix: Sequence[str] = ()
@@ -35,7 +33,6 @@ class Cluster:
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     def start(self, timeout: float = 200.0) -> None:
-        """Start `judge up` and wait until every service serves."""
         ready = self.directory / "ready"
         ready.unlink(missing_ok=True)
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -63,15 +60,12 @@ class Cluster:
         return self.process.wait(timeout=60)
 
     def said(self) -> str:
-        """The end of what `judge up` said."""
         return (self.directory / "up.log").read_text(errors="replace")[-3000:]
 
     def api(self, timeout: float = 60.0) -> Api:
-        """A client with the admin token."""
         return Api(from_file(self.directory / "client.yml"), timeout=timeout)
 
     def config(self, name: str) -> dict[str, Any]:
-        """The rendered config of one service."""
         document: dict[str, Any] = yaml.safe_load((self.directory / "etc" / f"{name}.yml").read_text())
         return document
 
@@ -108,8 +102,6 @@ def processes_of(marker: str) -> dict[int, str]:
 
 
 class HasDirectory(Protocol):
-    """A cluster with a `client.yml` in its directory."""
-
     directory: Path
 
 

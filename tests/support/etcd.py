@@ -99,7 +99,6 @@ class Host:
         return self.process.wait(timeout)
 
     def server_pid(self) -> int:
-        """The process id of the etcd under the running daemon."""
         assert self.process is not None
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         return int(children[0])
@@ -122,7 +121,6 @@ class Host:
 
 @contextmanager
 def hosts(root: Path, count: int) -> Iterator[list[Host]]:
-    """That many hosts, not started; whatever runs at the end is killed."""
     with _killed_at_the_end([Host(root, f"m{number}") for number in range(1, count + 1)]) as members:
         yield members
 
@@ -207,7 +205,6 @@ class Authority:
         return pki.issue(self.directory, name, role, ["127.0.0.1", "127.0.0.2", "localhost"])
 
     def etcd(self, host: Host, role: str, address: str = "127.0.0.1", name: str = "h1") -> Etcd:
-        """A client of one host with a certificate of this role."""
         endpoint = host_port(host.client).replace("127.0.0.1", address)
         return Etcd(EtcdClient(endpoints=[endpoint], tls=self.tls(role, name), timeout=5))
 

@@ -72,15 +72,12 @@ class Daemon:
 
     @property
     def log(self) -> Path:
-        """Where it logs."""
         return self.directory / f"{self.config['name']}.log"
 
     def said(self, pattern: str) -> bool:
-        """Whether its log has a match."""
         return re.search(pattern, self.log.read_text(errors="replace")) is not None
 
     def start(self) -> None:
-        """Start the process; does not wait."""
         path = self.directory / f"{self.config['name']}-{self.kind}.yml"
         path.write_text(yaml.safe_dump(self.config))
         with self.log.open("ab") as log:
@@ -93,7 +90,6 @@ class Daemon:
             )
 
     def stop(self, sig: signal.Signals = signal.SIGTERM, timeout: float = 60.0) -> int:
-        """End it and join it; the exit code."""
         assert self.process is not None
         if self.process.poll() is None:
             self.process.send_signal(sig)
@@ -104,7 +100,6 @@ class Daemon:
             self.process.wait()
 
     def children(self) -> list[int]:
-        """The process ids of its children: an executor's slots."""
         assert self.process is not None
         pid = self.process.pid
         pids = []
@@ -118,7 +113,6 @@ class Cluster:
     """A judicator over real servers, and people's RPC calls to it."""
 
     def __init__(self, directory: Path, etcd: str, mongod: str) -> None:
-        """Nothing is started yet."""
         self.directory = directory
         self.etcd = {"endpoints": [etcd]}
         pki = directory / "pki"
@@ -152,7 +146,6 @@ class Cluster:
         return {"ca": str(tls.ca), "cert": str(tls.cert), "key": str(tls.key)}
 
     def start(self) -> None:
-        """Start the judicator and wait until it serves."""
         self.judicator.start()
 
         def up() -> bool:
@@ -164,7 +157,6 @@ class Cluster:
         self.executors()
 
     def close(self) -> None:
-        """End the judicator."""
         self.rpc.close()
         if self.judicator.process is not None:
             self.judicator.stop(signal.SIGKILL)
@@ -189,23 +181,19 @@ class Cluster:
         return Daemon("executor", config, self.directory / directory)
 
     def add(self, **submission: Any) -> Task:
-        """Submit."""
         task = self.rpc.call("add", Submission.model_validate(submission), AddReply).task
         self.added.append(task.id)
         return task
 
     def cancel_all(self) -> None:
-        """Cancel the tasks that have been added and have not ended."""
         while self.added:
             with contextlib.suppress(ConflictError):
                 self.cancel(self.added.pop())
 
     def get(self, task: str, wait: float = 0.0, version: int | None = None) -> Task:
-        """One task."""
         return self.rpc.call("get", GetRequest(id=task, wait=wait, version=version), Task)
 
     def done(self, task: str, timeout: float = 120.0) -> Task:
-        """Wait for the end of a task."""
         end = time.monotonic() + timeout
         while True:
             current = self.get(task, wait=5.0)
@@ -219,19 +207,15 @@ class Cluster:
         return self.get(task)
 
     def cancel(self, task: str) -> Task:
-        """Cancel."""
         return self.rpc.call("cancel", TaskRef(id=task), Task)
 
     def drain(self, executor: str, drain: bool) -> ExecutorState:
-        """Drain or resume."""
         return self.rpc.call("drain", DrainRequest(executor=executor, drain=drain, reason="test"), ExecutorState)
 
     def executors(self) -> dict[str, ExecutorState]:
-        """All executors by name."""
         return {executor.name: executor for executor in self.rpc.call("executors", Empty(), ExecutorsReply).executors}
 
     def import_problem(self, manifest: str) -> ProblemInfo:
-        """Register an uploaded manifest."""
         return self.rpc.call("problem_import", ProblemImport(manifest=manifest, visible=True), ProblemInfo)
 
     def state(self, executor: Daemon) -> ExecutorState | None:
@@ -248,7 +232,6 @@ class Cluster:
 
 @contextlib.contextmanager
 def started(daemon: Daemon) -> Iterator[Daemon]:
-    """A daemon for the length of a `with`."""
     daemon.start()
     try:
         yield daemon
@@ -258,7 +241,6 @@ def started(daemon: Daemon) -> Iterator[Daemon]:
 
 
 def alive(marker: str) -> list[int]:
-    """Live processes whose command line has the marker."""
     pids = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
@@ -291,7 +273,6 @@ class PlayedSlot(slots.Slot):
     ours: socket.socket | None = None
 
     def start(self, now: float) -> None:
-        """Start the process, as Slot.start does."""
         self.hang_up()
         channel, theirs = socket.socketpair()
         self.ours, far = socket.socketpair()
@@ -307,12 +288,10 @@ class PlayedSlot(slots.Slot):
         self.lives += 1
 
     def hang_up(self) -> None:
-        """End the process, as if by itself."""
         if self.ours is not None:
             self.ours.close()
 
     def say(self, message: Message) -> None:
-        """Tell main something."""
         send(self.ours, message)
 
     def told(self) -> Job | Help | Cancel | None:
@@ -320,7 +299,6 @@ class PlayedSlot(slots.Slot):
         return MessageReader(self.ours).for_slot()
 
     def job(self) -> str:
-        """The claim of the job that comes next."""
         request = self.told()
         assert isinstance(request, Job), request
         return request.assignment.claim
@@ -349,7 +327,6 @@ class Judicators:
         self._wake = threading.Event()
 
     def call(self, method: str, request: Message, reply: type[Message], **_: Any) -> Message:
-        """RpcClient.call."""
         assert isinstance(request, ReportRequest)
         with self._lock:
             self.requests.append(request.model_copy(deep=True))
@@ -374,14 +351,12 @@ class Judicators:
             return answer
 
     def get_blob(self, sha: str, target: Path) -> None:
-        """RpcClient.get_blob."""
         self._blob_call()
         if sha not in self.blobs:
             raise NotFoundError(f"there is no blob {sha}")
         target.write_bytes(self.blobs[sha])
 
     def put_file(self, file: IO[bytes], sha: str, length: int) -> None:
-        """RpcClient.put_file."""
         self._blob_call()
         file.seek(0)
         self.blobs[sha] = file.read()
@@ -394,23 +369,19 @@ class Judicators:
             raise self.blob_fault
 
     def put(self, data: bytes) -> str:
-        """Have a blob."""
         sha = hashlib.sha256(data).hexdigest()
         self.blobs[sha] = data
         return sha
 
     def assign(self, *assignments: Assignment) -> None:
-        """With the answer to the next report."""
         with self._lock:
             self._next.add += assignments
 
     def drop(self, *assignments: Assignment) -> None:
-        """With the answer to the next report."""
         with self._lock:
             self._next.drop += [ClaimRef(id=assignment.id, claim=assignment.claim) for assignment in assignments]
 
     def wake(self) -> None:
-        """Answer the report that is held, or the next one."""
         self._wake.set()
 
     def report(self, condition: Callable[[ReportRequest], object] = bool, what_for: str = "a report") -> ReportRequest:
@@ -425,7 +396,6 @@ class Judicators:
         return request
 
     def result(self, claim: str) -> Completed:
-        """Wait until this has been reported as complete."""
         wait_for(lambda: claim in self.completed, PATIENCE, f"the result of {claim}")
         return self.completed[claim]
 
@@ -478,13 +448,11 @@ class Played:
         return self
 
     def ended(self) -> int | None:
-        """Wait until the loop ends by itself, or has been told to; its exit code."""
         self._thread.join(PATIENCE)
         assert not self._thread.is_alive(), "the loop still runs"
         return self.exit_code
 
     def close(self) -> None:
-        """End the loop, however far it is."""
         if self._thread.ident is not None:
             self.judicators.blobs_may_go.set()
             self.slot.hang_up()
@@ -493,11 +461,9 @@ class Played:
         self.slot.hang_up()
 
     def spooled(self) -> list[str]:
-        """The names of the results in the spool."""
         return sorted(path.name for path in self.spool.glob("*.json"))
 
     def take(self, assignment: Assignment) -> None:
-        """Have a task assigned and given to the slot."""
         wait_for(lambda: any(request.vacant for request in self.judicators.requests), PATIENCE, "a slot that is ready")
         self.judicators.assign(assignment)
         self.judicators.wake()
@@ -513,19 +479,16 @@ class Watcher(logging.Handler):
         self._act = act
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Called by the thread that logs."""
         if self._words in record.getMessage():
             self._act()
 
 
 def assignment(number: int = 1, **fields: Any) -> Assignment:
-    """The first attempt of a task."""
     fields.setdefault("submission", Submission(command="true"))
     return Assignment(id=f"{number:024x}", attempt=1, claim=f"c{number}", **fields)
 
 
 def completed(number: int = 1, **fields: Any) -> Completed:
-    """Its result: accepted."""
     fields.setdefault("result", Result())
     return Completed(
         id=f"{number:024x}", attempt=1, claim=f"c{number}", status=Status.SUCCESS, verdict=Verdict.AC, **fields

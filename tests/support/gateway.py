@@ -90,7 +90,6 @@ def gateway_config(world: Prepared | World, directory: Path, **changes: Any) -> 
 
 
 def write_config(settings: GatewayConfig, path: Path) -> Path:
-    """The config as a file, for a daemon process."""
     path.write_text(config.dump(settings))
     return path
 
@@ -150,11 +149,9 @@ class Prepared:
         )
 
     def tls(self, name: str, role: str) -> Tls:
-        """A certificate of this world."""
         return pki.issue(self.pki, name, role, ["127.0.0.1"])
 
     def put(self, data: bytes) -> str:
-        """Store a blob; returns its name."""
         sha = hashlib.sha256(data).hexdigest()
         self.blobs.data[sha] = data
         return sha
@@ -203,7 +200,6 @@ class Prepared:
 
     @contextlib.contextmanager
     def serving(self) -> Iterator[Prepared]:
-        """Listen and be registered for the length of a `with`."""
         self._thread.start()
         try:
             start = self._server.start(self.address, pki.server_context(self._tls), 0.2)
@@ -219,7 +215,6 @@ class Prepared:
             self._etcd.close()
 
     def tasks(self, *tasks: m.Task) -> None:
-        """Answer get and search with these."""
         by_id = {task.id: task for task in tasks}
 
         def get(request: m.GetRequest) -> m.Task:
@@ -238,7 +233,6 @@ class Prepared:
 
 
 def make_task(**changes: Any) -> m.Task:
-    """A task in hand-written state."""
     values: dict[str, Any] = {
         "id": ID,
         "submission": m.Submission(user="ada", language="cpp", source="int main() {}\n", filename="main.cpp"),
@@ -269,7 +263,6 @@ def executor_state(name: str = "executor-1", **changes: Any) -> ExecutorState:
 
 
 def healthy(**changes: Any) -> StatusReply:
-    """A healthy cluster of one machine."""
     values: dict[str, Any] = {
         "leader": "judicator-1",
         "epoch": 3,
@@ -309,17 +302,14 @@ class Browser:
             assert answer.status_code == 303, answer.text
 
     def get(self, path: str) -> TestResponse:
-        """Load a page."""
         return self.client.get(path)
 
     def csrf(self, page: str) -> str:
-        """The token in a page's first form."""
         match = re.search(r'name="csrf" value="([^"]+)"', self.get(page).text)
         assert match, page
         return match[1]
 
     def post(self, page: str, action: str, **fields: Any) -> TestResponse:
-        """Send a form of a page."""
         data = {"csrf": self.csrf(page), **fields}
         return self.client.post(action, data=data, content_type="multipart/form-data")
 
@@ -336,7 +326,6 @@ def serving_app(settings: GatewayConfig) -> Iterator[Flask]:
 
 
 def alive(url: str) -> bool:
-    """Whether the gateway at this base address serves."""
     with contextlib.suppress(httpx.TransportError):
         return httpx.get(f"{url}/api/v1/alive", trust_env=False).status_code == 200
     return False
@@ -399,11 +388,9 @@ class Journal:
 
     @property
     def size(self) -> int:
-        """Bytes that were logged."""
         return sum(len(line) for line in self.lines)
 
     def close(self) -> None:
-        """End it."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RD)
         self._thread.join(5)
@@ -412,8 +399,6 @@ class Journal:
 
 @dataclass
 class Nginx:
-    """A running nginx: its ports, its log, and its files in `root`."""
-
     root: Path
     https: int
     http: int
@@ -429,12 +414,10 @@ class Nginx:
 
     @property
     def url(self) -> str:
-        """The base address for people."""
         return f"https://127.0.0.1:{self.https}"
 
     @property
     def plain_url(self) -> str:
-        """The base address of the port for HTTP."""
         return f"http://127.0.0.1:{self.http}"
 
 
@@ -461,7 +444,6 @@ def write(root: Path, **settings: Any) -> list[str]:
 
 @contextlib.contextmanager
 def serving(root: Path, gateway: int, certificate: Path, key: Path, **settings: Any) -> Iterator[Nginx]:
-    """Run nginx in front of a gateway's port on loopback, with variables of the role as `settings`."""
     https, http = free_port(), free_port()
     root.mkdir(parents=True, exist_ok=True)
     values = {
@@ -492,19 +474,15 @@ def _listens(port: int) -> bool:
 
 @dataclass
 class Crowd:
-    """Connections of strangers, and what they got."""
-
     sockets: list[socket.socket]
     answers: dict[int, bytes] = field(default_factory=dict)
     ended: set[int] = field(default_factory=set)
 
     @property
     def open(self) -> int:
-        """How many the server still keeps."""
         return len(self.sockets) - len(self.ended)
 
     def statuses(self) -> set[bytes]:
-        """The status codes that arrived."""
         return {answer.split(b" ", 2)[1] for answer in self.answers.values() if answer.startswith(b"HTTP/")}
 
 
@@ -624,5 +602,4 @@ def slowest(base: str, token: str, times: int = 10, timeout: float = 30.0) -> fl
 
 
 def ended(strangers: Crowd, within: float) -> None:
-    """Wait until the server has ended all connections."""
     wait_for(lambda: strangers.open == 0, timeout=within, what=f"the end of {strangers.open} connections")

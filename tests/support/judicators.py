@@ -98,7 +98,6 @@ class Running:
         return judicator
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine in the judicator's loop and wait for it."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(60)
 
     @property
@@ -239,7 +238,6 @@ class Executor:
         self.report(*map(accepted, list(self.work.values())), vacant=vacant)
 
     def restart(self) -> None:
-        """Come back as a new process that has nothing in hand."""
         self.incarnation, self.sequence, self.work = uuid.uuid4().hex, 0, {}
 
     def request(
@@ -341,7 +339,6 @@ def waiters(kind: str) -> int:
 
 
 def accepted(assignment: m.Assignment, **fields: Any) -> m.Completed:
-    """A completion that says AC."""
     values: dict[str, Any] = {"status": m.Status.SUCCESS, "verdict": m.Verdict.AC, **fields}
     return m.Completed(id=assignment.id, attempt=assignment.attempt, claim=assignment.claim, **values)
 
@@ -372,7 +369,6 @@ STATUS = {"AC": m.Status.SUCCESS, "CE": m.Status.COMPILE_FAILED, "JE": m.Status.
 
 
 def completed(assignment: m.Assignment, verdict: str, **result: Any) -> m.Completed:
-    """A completion with this verdict."""
     status = STATUS.get(verdict, m.Status.RUN_FAILED)
     return accepted(assignment, status=status, verdict=m.Verdict[verdict], result=m.Result(**result))
 
@@ -445,13 +441,11 @@ def show(people: RpcClient, number: int) -> Rejudging:
 
 
 def act(people: RpcClient, action: str, number: int, key: str | None = None) -> Rejudging:
-    """Apply or cancel."""
     request = RejudgeAct(id=number, key=key or uuid.uuid4().hex, user="root")
     return people.call(f"rejudge_{action}", request, Rejudging)
 
 
 def settled(people: RpcClient, number: int) -> Rejudging:
-    """Wait until nothing is left to do for it."""
     wait_for(lambda: show(people, number).settled, what=f"rejudging {number} settled")
     return show(people, number)
 
@@ -484,7 +478,6 @@ def waiting(
     priority: str = "normal",
     size: int = 100,
 ) -> Iterator[dict[str, Any]]:
-    """That many waiting tasks of one user; with `tried` they have come back."""
     failed = sorted(tried)
     model = _task(user, needs, priority, "x" * size, clock.wall())
     if failed:
@@ -495,7 +488,6 @@ def waiting(
 
 
 def runs(count: int, *, number: int, user: str = "crowd", needs: str = "c") -> Iterator[dict[str, Any]]:
-    """Waiting runs of a rejudging."""
     model = _task(user, needs, "normal", "x", clock.wall())
     model |= {"priority": "rejudge", "rank": RANKS["rejudge"], "waits": WAITS, "rejudging": number}
     before = dict.fromkeys(("cpu", "memory", "score", "failed_test", "judged_by"))
@@ -520,7 +512,6 @@ def finished(
 
 
 def write(db: Database[Any], docs: Iterable[dict[str, Any]]) -> int:
-    """Store tasks; how many."""
     tasks = db.tasks.with_options(write_concern=WriteConcern(w=1, j=False))
     stored = 0
     iterator = iter(docs)

@@ -183,7 +183,6 @@ def needles(name: str, text: str) -> Needles:
 
 
 def of_controller(directory: Path) -> Needles:
-    """Every secret in `judge_secrets_dir`, that of the authority included."""
     secrets: Needles = {}
     for path in sorted(directory.rglob("*")):
         if path.is_file() and not path.name.endswith(PUBLIC):
@@ -221,7 +220,6 @@ def copies_on(lab: Lab, host: str, secrets: Needles) -> list[str]:
 
 
 def journal(lab: Lab, host: str) -> str:
-    """Everything that a host has logged, every field of it."""
     return lab.ssh(host, "journalctl --no-pager --all --output=verbose")
 
 
@@ -250,7 +248,6 @@ class ProcessWatch:
         self._thread.join()
 
     def text(self) -> str:
-        """One line for each command or environment that was seen."""
         return "\n".join(sorted(line.decode("latin-1").replace("\0", " ").replace("\n", " ") for line in self.seen))
 
     def _run(self) -> None:
@@ -258,7 +255,6 @@ class ProcessWatch:
             self.look()
 
     def look(self) -> None:
-        """One look at all processes of the lab."""
         self.looks += 1
         for directory, _, _ in os.walk(self.group):  # it passes over cgroups that go away meanwhile
             try:
@@ -330,7 +326,6 @@ class Run:
         return self
 
     def changed_on(self, host: str) -> set[str]:
-        """The tasks that changed a host."""
         return {task for changed_host, task in self.changed if changed_host == host}
 
 
@@ -424,7 +419,6 @@ class Deployment:
         )
 
     def site(self, *arguments: str, kill_at: int = 0) -> Run:
-        """Run site.yml."""
         return self.play("site.yml", *arguments, kill_at=kill_at)
 
     # --- what is on the hosts and on the controller ------------------------------------------------------------
@@ -443,7 +437,6 @@ class Deployment:
         return {path: facts for path, _, facts in (line.partition("\t") for line in output.splitlines())}
 
     def contents(self, host: str) -> dict[str, str]:
-        """The SHA-256 of each file of a host by its path."""
         pruned = " -o ".join(f"-path {shlex.quote(path)}" for path in PASSED_OVER)
         output = self.lab.ssh(host, f"find / \\( {pruned} \\) -prune -o -type f -exec sha256sum {{}} +")
         return {path: digest for digest, _, path in (line.partition("  ") for line in output.splitlines())}
@@ -466,17 +459,14 @@ class Deployment:
         return (self.inventory if self.inventory.is_dir() else self.inventory.parent) / "secrets"
 
     def secret(self, name: str) -> str:
-        """The text of one of them."""
         return (self.secrets / name).read_text().strip()
 
     def record(self) -> dict[str, object]:
-        """The cluster's record on the controller."""
         document: dict[str, object] = yaml.safe_load((self.secrets / "cluster.yml").read_text())
         return document
 
 
 def differences(before: dict[str, str], after: dict[str, str]) -> list[str]:
-    """The paths that differ in two looks at `everything`."""
     return sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
 
 
@@ -538,7 +528,6 @@ class Site(Deployment):
         )
 
     def enter(self) -> None:
-        """Move the calling thread into the lab's network."""
         network.enter(self.name)
 
     def within(self, work: Callable[[], T]) -> T:
@@ -552,8 +541,6 @@ class Site(Deployment):
             return pool.submit(entered).result()
 
     def ask(self, question: Callable[[Api], T], timeout: float = 60.0) -> T:
-        """What the API answers."""
-
         def work() -> T:
             with self.api(timeout) as api:
                 return question(api)
@@ -561,7 +548,6 @@ class Site(Deployment):
         return self.within(work)
 
     def status(self, timeout: float = 60.0) -> StatusReply:
-        """The cluster at a glance."""
         return self.ask(lambda api: api.call(StatusReply, "GET", "/status"), timeout)
 
     def whole(
@@ -623,7 +609,6 @@ class Site(Deployment):
             path.write_text(text)
 
     def stream(self, interval: float) -> Stream:
-        """A crowd at the gateway."""
         return Stream(self.api, interval=interval, enter=self.enter)
 
 
@@ -738,7 +723,6 @@ class _Forward(BaseHTTPRequestHandler):
     server: _Proxy
 
     def do_CONNECT(self) -> None:
-        """A tunnel, as for HTTPS."""
         name, _, port = self.path.partition(":")
         self.server.asked.append(name)
         with socket.create_connection((name, int(port)), _IDLE) as far:
@@ -830,7 +814,6 @@ class Maker:
         subprocess.run(command, check=True, capture_output=True)
 
     def build(self, package: str, version: str, files: Mapping[str, Path] | None = None, needs: str = "") -> Path:
-        """Make a package with these files, executable, by their places on a host."""
         tree = self.work / f"{package}-{version}"
         for place, source in (files or {}).items():
             target = tree / place.lstrip("/")
@@ -863,7 +846,6 @@ class Maker:
         return package
 
     def publish(self) -> None:
-        """Write and sign the lists of all packages that are in the archive."""
         entries = [
             debs.Deb("", path.name, entry["size"], entry["sha256"])
             for path in sorted(self.archive.glob("*.deb"))
@@ -886,7 +868,6 @@ class Maker:
         self.sign(place)
 
     def sign(self, archive: Path) -> None:
-        """Sign an archive's lists with this maker's key."""
         signed, release = str(archive / "InRelease"), str(archive / "Release")
         self._gpg("--local-user", self.name, "--output", signed, "--clearsign", release)
 
@@ -958,7 +939,6 @@ exec {python} -m judge.cli "$@"
 
 
 def missing() -> str:
-    """Why there cannot be such a host here; empty when there can."""
     if no_hosts():
         return no_hosts()
     if not SYSTEMD.exists():
@@ -1047,7 +1027,6 @@ class SystemdHost:
         return ["nsenter", "-t", str(self._init), "-m", "-p", "-u", "-i", "-n", "-C", "--", *command]
 
     def run(self, *command: str, check: bool = True) -> str:
-        """What a command inside prints; AssertionError with its words when it fails."""
         completed = subprocess.run(
             self._inside(*command), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, env=INSIDE
         )
@@ -1056,7 +1035,6 @@ class SystemdHost:
         return completed.stdout
 
     def write(self, path: str, text: str, mode: int = 0o644) -> None:
-        """Put a file into the host."""
         target = Path(f"/proc/{self._init}/root{path}")
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = target.with_name(f".{target.name}.new")
@@ -1065,11 +1043,9 @@ class SystemdHost:
         temporary.rename(target)
 
     def read(self, path: str) -> str:
-        """A file of the host."""
         return Path(f"/proc/{self._init}/root{path}").read_text()
 
     def show(self, unit: str, name: str) -> str:
-        """One property of a unit."""
         return self.run("systemctl", "show", "--value", f"--property={name}", unit).strip()
 
     def close(self) -> None:
@@ -1133,12 +1109,10 @@ class SshServer:
         self.trust(self.key)
 
     def trust(self, key: paramiko.PKey | None) -> None:
-        """Write known_hosts."""
         line = f"[127.0.0.1]:{self.port} {key.get_name()} {key.get_base64()}\n" if key else ""
         (self.directory / "known_hosts").write_text(line)
 
     def program(self, name: str, script: str) -> None:
-        """Put a program on the commands' PATH."""
         (self.path / name).write_text(f"#!/bin/sh\n{script}\n")
         (self.path / name).chmod(0o755)
 
@@ -1181,12 +1155,10 @@ class SshServer:
             channel.close()
 
     def drop(self) -> None:
-        """All connections break, as when the host dies; new ones are taken."""
         for transport in self.transports:
             transport.close()
 
     def close(self) -> None:
-        """Stop listening, end all."""
         self.acceptor.close()
         self.drop()
 
@@ -1199,7 +1171,6 @@ def _pump(source, send) -> None:
 
 @contextlib.contextmanager
 def ssh_server(directory: Path) -> Iterator[SshServer]:
-    """Such a server while the block runs."""
     server = SshServer(directory)
     try:
         yield server
@@ -1239,7 +1210,6 @@ def sshd_root() -> Path | None:
 
 
 def no_sshd() -> str:
-    """Why such processes cannot run here; empty when they can."""
     return no_hosts() or ("" if sshd_root() else "no sshd is installed, and no image of a lab's hosts is there")
 
 
@@ -1288,12 +1258,10 @@ class JumpHosts:
             )
 
     def log(self, name: str) -> str:
-        """What the sshd of this name logged."""
         path = self.etc / f"{name}.log"
         return path.read_text(errors="replace") if path.exists() else ""
 
     def logins(self, name: str) -> int:
-        """How often its sshd let somebody in."""
         return self.log(name).count("Accepted publickey")
 
     def trust(self, **replacements: paramiko.PKey | None) -> None:
@@ -1318,7 +1286,6 @@ class JumpHosts:
         return path
 
     def close(self) -> None:
-        """End all of them."""
         self.acceptor.close()
         for process in self.processes:
             process.kill()
@@ -1328,7 +1295,6 @@ class JumpHosts:
 
 @contextlib.contextmanager
 def jump_hosts(directory: Path) -> Iterator[JumpHosts]:
-    """Such processes while the block runs."""
     hosts = JumpHosts(directory)
     try:
         yield hosts

@@ -86,7 +86,6 @@ class Daemon:
 
     @property
     def mongod(self) -> int:
-        """The pid of its mongod, as the daemon logged it last."""
         matches = re.findall(r"mongodb started as process (\d+)", self.log)
         return int(matches[-1])
 

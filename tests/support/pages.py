@@ -100,7 +100,6 @@ class Chrome:
         self.driver = webdriver.Chrome(options, Service(shutil.which("chromedriver")))
 
     def begin(self, base: str, shots: Path, *, width: int = 1280, dark: bool = False) -> None:
-        """Forget everything, and be a screen of this width at a gateway."""
         self.driver.get("about:blank")
         for command, values in (
             ("Network.clearBrowserCookies", {}),
@@ -123,15 +122,12 @@ class Chrome:
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", scheme)
 
     def go(self, path: str) -> None:
-        """Load a page."""
         self.driver.get(self.base + path)
 
     def one(self, selector: str) -> WebElement:
-        """The first element that a CSS selector finds."""
         return self.driver.find_element(By.CSS_SELECTOR, selector)
 
     def all(self, selector: str) -> list[WebElement]:
-        """All elements that a CSS selector finds."""
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
 
     def text(self, selector: str = "main") -> str:
@@ -146,7 +142,6 @@ class Chrome:
         return " ".join(wait_for(read, what=f"a page with '{selector}'")[0].split())
 
     def fill(self, **fields: str) -> None:
-        """Type into fields and choose in lists, by their names."""
         for name, value in fields.items():
             field = self.one(f"main [name={name}]:not([type=hidden])")
             # The editor stands in the field's place, and closes brackets that somebody types.
@@ -160,7 +155,6 @@ class Chrome:
                 field.send_keys(value)
 
     def press(self, words: str, inside: str = "main") -> None:
-        """Press the button with these words."""
         for button in self.one(inside).find_elements(By.CSS_SELECTOR, "button"):
             if button.text == words:
                 button.click()
@@ -184,11 +178,9 @@ class Chrome:
             raise AssertionError(f"'{words}' is not on the page, which says: {texts[-1][:600]}") from None
 
     def login(self, token: str) -> None:
-        """Log in."""
         self._login(token=token)
 
     def enter(self, user: str, password: str) -> None:
-        """Log in by name and password."""
         self._login(user=user, password=password)
 
     def _login(self, **fields: str) -> None:
@@ -284,8 +276,6 @@ SWEDISH = "Du går genom en grotta med $n$ rum.\n\n## Indata\n\nTvå heltal.\n"
 
 
 def png(width: int, height: int) -> bytes:
-    """A grey picture."""
-
     def chunk(name: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
 
@@ -295,7 +285,6 @@ def png(width: int, height: int) -> bytes:
 
 
 def pdf(text: str) -> bytes:
-    """A PDF of one page with one line."""
     content = f"BT /F1 24 Tf 72 700 Td ({text}) Tj ET".encode()
     objects = [
         b"<</Type/Catalog/Pages 2 0 R>>",
@@ -543,7 +532,7 @@ def busy_minute(begun: datetime.datetime, number: int) -> dict[str, object]:
         "_id": begun, "begun": begun, "waiting": round(140 * rush**2), "slots": 8 if number > 12 else 6, "looks": 6,
         "busy": round(6 * min(8, 1 + 9 * rush)), "rejudged": 12 if 40 < number < 48 else 0,
         "verdicts": {"AC": ends // 2, "WA": ends // 4, "TLE": ends // 9, "RTE": ends // 12, "CE": ends // 14, "SV": 1},
-        "times": {"-3": ends // 2, "1": finished // 3, "5": max(1, round(9 * rush))},
+        "times": {"-3": ends // 2, "1": ends // 3, "5": max(1, round(9 * rush))},
     }  # fmt: skip
 
 
@@ -641,7 +630,6 @@ def _wait_delivered(client: RpcClient) -> None:
 
 
 def results(*verdicts: str, names: Iterable[str] = (), **fields: object) -> m.Result:
-    """A result with so many tests, the last of which was near the limit."""
     labels = [*names] or [f"{'sample' if number == 1 else 'secret'}/{number}" for number, _ in enumerate(verdicts, 1)]
     tests = [
         m.TestResult(

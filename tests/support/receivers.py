@@ -51,8 +51,6 @@ def is_genuine(secret: str, headers: Mapping[str, str], body: bytes, now: float)
 
 @dataclass
 class Got:
-    """One call."""
-
     method: str
     path: str
     headers: dict[str, str]
@@ -62,7 +60,6 @@ class Got:
 
     @property
     def told(self) -> Any:
-        """The body's JSON."""
         return json.loads(self.body)
 
 
@@ -77,18 +74,15 @@ class Receiver:
 
     @property
     def url(self) -> str:
-        """Where it is."""
         return f"http://127.0.0.1:{self.port}/hook"
 
     def taken(self) -> list[Got]:
-        """Calls that were answered as taken."""
         with self.lock:
             return [call for call in self.got if 200 <= call.status < 300]
 
 
 @contextlib.contextmanager
 def receiving(port: int = 0) -> Iterator[Receiver]:
-    """A receiver for the length of a `with`."""
     receiver = Receiver()
 
     class Handler(BaseHTTPRequestHandler):
@@ -129,7 +123,6 @@ def receiving(port: int = 0) -> Iterator[Receiver]:
 
 @contextlib.contextmanager
 def telling(directory: Path, etcd_endpoint: str, mongod_address: str) -> Iterator[World]:
-    """A judicator that leads and may tell receivers on this host."""
     world = World(directory, etcd_endpoint, mongod_address)
     try:
         first = world.judicator(**HOOKS)
@@ -156,11 +149,9 @@ class SpanReceiver(http.server.ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """What a config names."""
         return "http://{}:{}/v1/traces".format(*self.server_address[:2])
 
     def named(self, name: str) -> list[tuple[str, Span]]:
-        """Its spans of this name."""
         return [(service, span) for service, span in self.spans if span.name == name]
 
 

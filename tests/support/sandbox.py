@@ -36,7 +36,6 @@ def language_pool(name: str) -> Iterator[SandboxPool]:
 
 @functools.cache
 def program(source: str, *flags: str) -> bytes:
-    """A C program, compiled by the host's compiler."""
     with tempfile.TemporaryDirectory() as directory:
         binary = Path(directory) / "run"
         command = ["gcc", "-O1", "-w", "-o", str(binary), "-x", "c", "-", *flags]
@@ -67,7 +66,6 @@ int main(void) { int r; __asm__ volatile("int $0x80" : "=a"(r) : "a"(20) : "memo
 
 
 def _outside(source: str) -> subprocess.CompletedProcess[str]:
-    """Run a C program on this machine as it is, without a sandbox."""
     with tempfile.TemporaryDirectory() as directory:
         binary = Path(directory) / "run"
         binary.write_bytes(program(source))
@@ -117,7 +115,6 @@ def missing() -> str | None:
 
 
 def need_sandbox() -> None:
-    """Skip, saying why, where no full sandbox is possible."""
     reason = missing()
     if reason is not None:
         pytest.skip(f"no full sandbox here: {reason}")
@@ -132,19 +129,16 @@ def run_c(sandbox: Sandbox, source: str, limits: Limits | None = None, *args: st
 
 
 def shell(sandbox: Sandbox, script: str, limits: Limits | None = None, **options: object) -> RunOutcome:
-    """Run a shell script."""
     return sandbox.run(Command(["/bin/sh", "-c", script], limits or Limits(cpu=20), **options))
 
 
 def text(outcome: RunOutcome) -> str:
-    """Both outputs of a run, which is closed."""
     with outcome:
         return (outcome.read_stdout() + outcome.read_stderr()).decode(errors="replace")
 
 
 @contextlib.contextmanager
 def pool(name: str = "t", **options: object) -> Iterator[SandboxPool]:
-    """A pool on one core, which puts the test's own affinity back."""
     cores, nice = os.sched_getaffinity(0), os.getpriority(os.PRIO_PROCESS, 0)
     try:
         with SandboxPool(name, CGROUP, core=min(cores), **options) as pool_made:

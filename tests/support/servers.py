@@ -71,7 +71,6 @@ class Acceptor:
             self._take(connection)
 
     def close(self) -> None:
-        """Take no more connections; safe to call twice."""
         # A thread that still waits in accept would take connections of the next socket that gets this one's number.
         with contextlib.suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)
@@ -80,7 +79,6 @@ class Acceptor:
 
 
 def server_of(endpoint: str) -> int:
-    """The process id of the etcd that listens on the endpoint's port."""
     port = endpoint.rpartition(":")[2]
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -112,7 +110,6 @@ def _stands_still(pid: int) -> bool:
 
 
 def port_open(port: int) -> bool:
-    """Whether something listens on the loopback port."""
     with socket.socket() as probe:
         probe.settimeout(0.2)
         return probe.connect_ex(("127.0.0.1", port)) == 0

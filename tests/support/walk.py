@@ -24,7 +24,6 @@ class Step:
 
 
 def steps() -> list[Step]:
-    """The rows of the walk, in their order."""
     text = (ROOT / "docs/walk.md").read_text(encoding="utf-8")
     return [
         Step(int(number), file, name, tuple((path, inner) for inner, path in _INNER.findall(sentence)))

@@ -40,13 +40,11 @@ class CallbackModule(CallbackBase):
             file.write(json.dumps(entry) + "\n")
 
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
-        """A task begins."""
         self.started += 1
         self._write(task=task.get_name(), number=self.started)
         if self.started == self.kill_at:
             os.killpg(os.getpgrp(), signal.SIGKILL)
 
     def v2_runner_on_ok(self, result: Any) -> None:
-        """A task has succeeded on a host."""
         changed = bool(result._result.get("changed"))
         self._write(task=result._task.get_name(), host=result._host.get_name(), changed=changed)

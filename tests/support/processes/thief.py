@@ -32,7 +32,6 @@ def rpc(address: str, tls: Tls) -> str:
 
 
 def peer(address: str, tls: Tls) -> str:
-    """What members of etcd ask one another first."""
     return _call(address, PEER, tls, "GET", "/members")
 
 
@@ -50,7 +49,6 @@ def _call(address: str, port: int, tls: Tls, method: str, path: str) -> str:
 
 
 def etcd(address: str, tls: Tls) -> str:
-    """What executors, gateways and judicators may read."""
     try:
         with Etcd(EtcdClient(endpoints=[f"{address}:{ETCD}"], tls=tls, timeout=TIMEOUT)) as client:
             client.list("judicator/service/")
