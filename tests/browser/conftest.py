@@ -65,16 +65,18 @@ def browsers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[bool, li
 def chrome(
     base: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, browsers: dict[bool, list[Chrome]]
 ) -> Callable[..., Chrome]:
-    """Returns browsers that know nothing of earlier tests: `chrome(width=390, dark=True, javascript=False)`."""
+    """Returns browsers that know nothing of earlier tests: `chrome(USER, width=390, dark=True, javascript=False)`."""
     used = {False: 0, True: 0}
 
-    def new(*, javascript: bool = True, **look: Any) -> Chrome:
+    def new(token: str = "", *, javascript: bool = True, **look: Any) -> Chrome:
         started = browsers[javascript]
         if used[javascript] == len(started):
             started.append(Chrome(tmp_path_factory.mktemp("browser"), javascript=javascript))
         browser = started[used[javascript]]
         used[javascript] += 1
         browser.begin(base, tmp_path / "screenshots", **look)
+        if token:
+            browser.login(token)
         return browser
 
     return new

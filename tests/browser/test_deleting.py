@@ -39,8 +39,7 @@ def follow(browser, words):
 def test_an_admin_sees_what_goes_and_deletes(world, executor, chrome, look):
     task = judged(world, executor, user="ada")
     imported(world.client(), "sum")
-    browser = chrome(**look)
-    browser.login(ADMIN)
+    browser = chrome(ADMIN, **look)
     browser.go(f"/submissions/{task}")
     browser.driver.find_element("css selector", "#technical summary").click()
     follow(browser, "Delete")
@@ -79,8 +78,7 @@ def test_an_admin_sees_what_goes_and_deletes(world, executor, chrome, look):
 
 def test_nobody_else_finds_the_buttons(world, executor, chrome):
     task = judged(world, executor, user="ada")
-    browser = chrome()
-    browser.login(USER)
+    browser = chrome(USER)
     browser.go(f"/submissions/{task}")
     browser.sees("Ran")
     assert browser.driver.find_elements("partial link text", "Delete") == []

@@ -23,8 +23,7 @@ source.onerror = () => done('');
 
 @pytest.mark.parametrize("look", [{}, {"javascript": False, "width": 390}], ids=["usual", "narrow-without-script"])
 def test_an_admin_adds_tries_and_removes(chrome, look):
-    browser = chrome(**look)
-    browser.login(ADMIN)
+    browser = chrome(ADMIN, **look)
     browser.go("/webhooks")
     browser.sees("Nobody is told of verdicts yet")
     browser.fill(name="near", url="http://127.0.0.1:9/")
@@ -55,16 +54,14 @@ def test_an_admin_adds_tries_and_removes(chrome, look):
 
 
 def test_nobody_else_finds_the_page(chrome):
-    browser = chrome()
-    browser.login(USER)
+    browser = chrome(USER)
     assert "Webhooks" not in browser.text(".top")
     browser.go("/webhooks")
     browser.sees("takes a token of role admin")
 
 
 def test_a_page_listens(world, chrome):
-    browser = chrome()
-    browser.login(USER)
+    browser = chrome(USER)
     begin = browser.driver.execute_async_script(LISTEN)
     assert "-" in begin, "the session of the pages is enough, and the policy of the pages allows it"
     people = world.client()

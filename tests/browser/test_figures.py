@@ -47,8 +47,7 @@ def filled(world):
     ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip
 def test_charts_fit_and_have_no_barriers(chrome, filled, name, look):
-    browser = chrome(**look)
-    browser.login(ADMIN)
+    browser = chrome(ADMIN, **look)
     for page, count in [("/cluster", 2), ("/figures", 5), ("/figures?span=day", 5), ("/executors/e1", 1)]:
         browser.go(page)
         drawn = browser.all(".chart svg")
@@ -62,8 +61,7 @@ def test_charts_fit_and_have_no_barriers(chrome, filled, name, look):
 
 
 def test_a_chart_is_told_to_those_who_do_not_see_it(chrome, filled):
-    browser = chrome()
-    browser.login(ADMIN)
+    browser = chrome(ADMIN)
     browser.go("/figures")
     captions = {desc.get_attribute("id"): desc.get_attribute("textContent") for desc in browser.driver.find_elements(
         By.CSS_SELECTOR, ".chart desc")}  # fmt: skip
@@ -76,8 +74,7 @@ def test_a_chart_is_told_to_those_who_do_not_see_it(chrome, filled):
 
 
 def test_figures_of_machines_are_not_for_contestants(chrome, filled):
-    browser = chrome()
-    browser.login(USER)
+    browser = chrome(USER)
     for page in ("/figures", "/executors/e1"):
         browser.go(page)
         browser.sees("takes a token of role judge")

@@ -60,8 +60,7 @@ def site() -> Iterator[str]:
 def test_an_editor_of_another_site_hands_in_with_its_token_and_never_with_a_cookie(
     chrome: Callable[..., Chrome], base: str, site: str, executor: Executor
 ) -> None:
-    browser = chrome()
-    browser.login(USER)
+    browser = chrome(USER)
     browser.driver.get(site)
     assert browser.driver.execute_async_script(EDITOR, base, USER) == [201, 200, "In Queue"]
     assert browser.driver.execute_async_script(EDITOR, base, "")[0] == 401, "its log-in is not the page's"

@@ -66,8 +66,7 @@ def submit(browser, **fields):
 
 
 def test_a_submission_comes_to_its_verdict_before_ones_eyes(chrome, executor):
-    browser = chrome()
-    browser.login(USER)
+    browser = chrome(USER)
     task = submit(browser)
     browser.sees("Waiting")
     browser.driver.execute_script("window.sameDocument = true")
@@ -87,9 +86,7 @@ def test_a_submission_comes_to_its_verdict_before_ones_eyes(chrome, executor):
 
 
 def test_lists_follow_what_happens(chrome, executor):
-    browser, second = chrome(), chrome()
-    browser.login(USER)
-    second.login(USER)
+    browser, second = chrome(USER), chrome(USER)
     task = submit(second)
     browser.go("/submissions")
     row = f"tr:has(a[title='{task}'])"
@@ -108,8 +105,7 @@ def listed(browser) -> list[str]:
 
 
 def test_search_and_pages(chrome, executor):
-    browser = chrome()
-    browser.login(USER)
+    browser = chrome(USER)
     task = submit(browser)
     executor.report(wrong(take(executor, task)), vacant=0)
     two = submit(browser)
@@ -128,8 +124,7 @@ def test_search_and_pages(chrome, executor):
 
 
 def test_cancel(chrome):
-    browser = chrome()
-    browser.login(USER)
+    browser = chrome(USER)
     submit(browser)
     browser.sees("Waiting")
     browser.press("Cancel")
@@ -138,8 +133,7 @@ def test_cancel(chrome):
 
 
 def test_drain_and_resume(chrome, executor):
-    browser = chrome()
-    browser.login(ADMIN)
+    browser = chrome(ADMIN)
     browser.go("/executors")
     browser.fill(reason="a new disk")
     browser.press("Drain", ".executor")
@@ -151,8 +145,7 @@ def test_drain_and_resume(chrome, executor):
 
 
 def test_a_file_that_is_no_source_loses_nothing(chrome, executor, tmp_path):
-    browser = chrome()
-    browser.login(USER)
+    browser = chrome(USER)
     (tmp_path / "prog.c").write_bytes(b"\x7fELF\0\0")
     browser.go("/submit")
     browser.one("main details summary").click()
@@ -171,8 +164,7 @@ def test_files_are_handed_in_and_shown_one_by_one(chrome, executor, tmp_path, lo
     files = {"six.h": b"int six(void);\r\n", "six.c": b"int six(void) { return 6; } // caf\xe9\n", "notes.txt": b""}
     for name, data in files.items():
         (tmp_path / name).write_bytes(data)
-    browser = chrome(**look)
-    browser.login(USER)
+    browser = chrome(USER, **look)
     browser.go("/submit")
     browser.fill(file="\n".join(str(tmp_path / name) for name in files), entry="six.c")
     browser.shot("submit-files")
@@ -194,8 +186,7 @@ def test_files_are_handed_in_and_shown_one_by_one(chrome, executor, tmp_path, lo
 
 
 def test_a_bad_choice_of_files_is_one_sentence(chrome, executor, tmp_path):
-    browser = chrome()
-    browser.login(USER)
+    browser = chrome(USER)
     (tmp_path / "a.c").write_text("x")
     (tmp_path / "b.py").write_text("x")
     browser.go("/submit")
@@ -205,8 +196,7 @@ def test_a_bad_choice_of_files_is_one_sentence(chrome, executor, tmp_path):
 
 
 def test_an_ended_session_asks_for_the_token_and_comes_back(chrome, executor):
-    browser = chrome()
-    browser.login(ADMIN)
+    browser = chrome(ADMIN)
     browser.go("/executors")
     browser.driver.delete_all_cookies()
     browser.sees("You need a name", timeout=15)
@@ -221,8 +211,7 @@ def test_an_ended_session_asks_for_the_token_and_comes_back(chrome, executor):
 
 
 def test_everything_works_without_javascript(chrome, executor, tmp_path):
-    browser = chrome(javascript=False)
-    browser.login(ADMIN)
+    browser = chrome(ADMIN, javascript=False)
     (tmp_path / "sum.c").write_text(PROGRAM)
     browser.go("/submit")
     browser.fill(file=str(tmp_path / "sum.c"))
@@ -245,8 +234,7 @@ def test_everything_works_without_javascript(chrome, executor, tmp_path):
 
 
 def test_a_rejudging_from_choice_to_apply(chrome, executor):
-    browser = chrome()
-    browser.login(ADMIN)
+    browser = chrome(ADMIN)
     ids = []
     for verdict in ("WA", "TLE", "AC"):
         ids.append(submit(browser))
@@ -285,8 +273,7 @@ def test_a_rejudging_from_choice_to_apply(chrome, executor):
 
 
 def test_the_editor_colours_indents_guesses_and_lets_the_keyboard_go(chrome, executor):
-    browser = chrome()
-    browser.login(USER)
+    browser = chrome(USER)
     browser.go("/submit")
     field = browser.one(".CodeMirror")
     field.click()
@@ -311,8 +298,7 @@ def test_the_editor_colours_indents_guesses_and_lets_the_keyboard_go(chrome, exe
 
 
 def test_the_editor_is_dark_where_the_page_is(chrome, executor):
-    browser = chrome(dark=True)
-    browser.login(USER)
+    browser = chrome(USER, dark=True)
     browser.go("/submit")
     browser.fill(language="c", source='#include <stdio.h>\nint main(void) { return sizeof("six"); } // one\n')
     ground, ink = (
@@ -324,8 +310,7 @@ def test_the_editor_is_dark_where_the_page_is(chrome, executor):
 
 
 def test_a_compilers_messages_lead_to_their_lines(chrome, executor):
-    browser = chrome()
-    browser.login(USER)
+    browser = chrome(USER)
     task = submit(browser)
     failed = m.Result(
         compile_log="main.c:4:5: error: <expected> ';'\n/usr/include/stdio.h:4:5: note: here\nmain.c:400: none\n",
@@ -349,8 +334,7 @@ def test_output_beside_the_answer(chrome, executor, world):
     test = m.TestResult(name="one", verdict="WA", cpu=0.1, wall=0.1, memory=9, output="1\n2 5\n4\n", output_bytes=8)
     answer = accepted(take(executor, task), status="run_failed", verdict="WA", result=m.Result(tests=[test]))
     executor.report(answer, vacant=0)
-    browser = chrome()
-    browser.login(ADMIN)
+    browser = chrome(ADMIN)
     browser.go(f"/submissions/{task}")
     browser.sees("Output beside the answer")
     assert [mark.text for mark in browser.driver.find_elements(By.CSS_SELECTOR, ".diff mark")] == ["5", "3"]

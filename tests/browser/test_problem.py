@@ -80,8 +80,7 @@ def hit(browser):
     [("light", {}), ("dark", {"dark": True}), ("phone", {"width": 390}), ("phone-dark", {"width": 390, "dark": True})],
 )
 def test_a_problem_is_read_on_every_screen(chrome, people, name, look):
-    browser = chrome(**look)
-    browser.login(USER)
+    browser = chrome(USER, **look)
     browser.go("/problems")
     browser.one("a.title[href='/problems/caves']").click()
     browser.sees("You walk through a cave", ".statement")
@@ -108,8 +107,7 @@ def test_a_problem_is_read_on_every_screen(chrome, people, name, look):
 
 def test_admins_see_how_it_was_verified(chrome, people):
     for look in ({}, {"width": 390, "dark": True}):
-        browser = chrome(**look)
-        browser.login(ADMIN)
+        browser = chrome(ADMIN, **look)
         browser.go("/problems/caves")
         browser.sees("no test is WA")
         browser.sees("2.5\N{MULTIPLICATION SIGN}")
@@ -120,8 +118,7 @@ def test_admins_see_how_it_was_verified(chrome, people):
 
 
 def test_a_pdf_is_shown_in_the_page(chrome, people):
-    browser = chrome()
-    browser.login(USER)
+    browser = chrome(USER)
     browser.go("/problems/caves?language=en&kind=pdf")
     browser.sees("Sample input 1")
     frame = browser.one("object.pdf")
@@ -136,8 +133,7 @@ def test_a_pdf_is_shown_in_the_page(chrome, people):
 
 
 def test_a_statement_runs_nothing_and_covers_nothing(chrome, people):
-    browser = chrome()
-    browser.login(USER)
+    browser = chrome(USER)
     browser.go("/problems/evil")
     browser.sees("Evil", "h1")
     wait_for(lambda: browser.driver.execute_script("return document.images.length > 1"), what="the picture")
@@ -155,8 +151,7 @@ def test_a_statement_runs_nothing_and_covers_nothing(chrome, people):
 
 
 def test_one_hands_in_from_the_page_without_a_script_too(chrome, people):
-    browser = chrome(javascript=False)
-    browser.login(USER)
+    browser = chrome(USER, javascript=False)
     browser.go("/problems/caves")
     browser.sees("You have handed in nothing")
     assert browser.driver.find_elements(By.CSS_SELECTOR, "button.copy:not([hidden])") == []
@@ -173,8 +168,7 @@ def test_one_hands_in_from_the_page_without_a_script_too(chrome, people):
 
 
 def test_samples_are_copied_as_they_are(chrome, people):
-    browser = chrome()
-    browser.login(USER)
+    browser = chrome(USER)
     browser.go("/problems/caves")
     browser.driver.execute_cdp_cmd(
         "Browser.grantPermissions", {"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}
@@ -188,8 +182,7 @@ def test_samples_are_copied_as_they_are(chrome, people):
 
 
 def test_the_page_is_walked_by_keyboard(chrome, people):
-    browser = chrome()
-    browser.login(USER)
+    browser = chrome(USER)
     browser.go("/problems/caves")
     names = []
     for _ in range(60):

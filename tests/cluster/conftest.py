@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from tests.cluster.verbs import HEAD, Table, Verbs
-from tests.support.lab import Site, site
+from tests.support.lab import Figure, Site, site
 
 SEED = int(os.environ.get("JUDGE_TEST_SEED", random.SystemRandom().randrange(10**6)))
 _VERBS: list[Verbs] = []
@@ -49,7 +49,7 @@ def in_time() -> Iterator[None]:
 
 
 @pytest.fixture
-def chance(figure: Callable[[str], None]) -> random.Random:
+def chance(figure: Figure) -> random.Random:
     """What decides who is hit; JUDGE_TEST_SEED repeats a run."""
     figure(f"JUDGE_TEST_SEED={SEED}")
     return random.Random(SEED)

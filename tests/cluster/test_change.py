@@ -3,40 +3,26 @@
 from __future__ import annotations
 
 import json
-import re
-import shutil
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 
+from tests.cluster.test_releases_and_secrets import NEXT, project
 from tests.support.clients import figures_line, outage
 from tests.support.lab import (
     HOSTS,
-    ROOT,
+    Figure,
     ProcessWatch,
     Site,
-    copies_on,
-    journal,
+    lab_marks,
     leaks,
     make_bundle,
-    no_lab,
-    of_controller,
-    of_hosts,
+    shown_on_hosts,
 )
 
-Figure = Callable[[str], None]
-
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.timeout(2400),
-    pytest.mark.skipif(bool(no_lab()), reason=no_lab() or "possible"),
-]
-
-
-NEXT = "99.0.0"  # the release that comes after this one
+pytestmark = lab_marks(2400)
 
 
 @pytest.mark.parametrize("host", HOSTS)
@@ -62,39 +48,20 @@ def test_check_mode_foretells_what_a_changed_variable_changes(deployed: Site) ->
     assert deployed.site().check().changed == back.changed != set()
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    copy = tmp_path / "project"
-    copy.mkdir()
-    for name in ("judge", "pyproject.toml", "setup.py", "constraints.txt", "README.md"):
-        if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy2(ROOT / name, copy / name)
-    for path in (copy / "pyproject.toml", copy / "judge/__init__.py"):
-        text, changed = re.subn(
-            r'^((?:__)?version(?:__)? = )"[^"]*"', rf'\1"{NEXT}"', path.read_text(), flags=re.MULTILINE
-        )
-        assert changed == 1, path
-        path.write_text(text)
-    return copy
-
-
 def test_new_secrets_and_keys_are_not_shown(deployed: Site) -> None:
     """Where an old secret is replaced, a diff would show both."""
-    old = of_controller(deployed.secrets) | of_hosts(deployed.lab)
+    old = deployed.all_secrets()
     for name in ("session.key", "admin.token"):
         (deployed.secrets / name).unlink()
     with ProcessWatch(deployed.lab) as watch:
         run = deployed.site("-vvv", "--diff", "-e", "judge_log_level=debug", "-e", "judge_pki_new_keys=true").check()
     assert "+log_level: debug" in run.text
-    new = of_controller(deployed.secrets) | of_hosts(deployed.lab)
+    new = deployed.all_secrets()
     replaced = {name for needle, name in new.items() if needle not in old}
     assert {"the controller's admin.token", "j1:/etc/judge/tls/etcd.key", "g1:/etc/judge/tls/https.key"} <= replaced
     secrets = old | new
     assert leaks(secrets, {"site.yml": run.text, "the process list": watch.text()}) == []
-    assert leaks(secrets, {f"the journal of {host}": journal(deployed.lab, host) for host in HOSTS}) == []
-    assert [text for host in HOSTS for text in copies_on(deployed.lab, host, secrets)] == []
+    assert shown_on_hosts(deployed.lab, secrets) == []
     deployed.site().check()  # the inventory's log level again
 
 
@@ -102,12 +69,12 @@ def test_new_secrets_and_keys_are_not_shown(deployed: Site) -> None:
 def test_other_playbooks_show_no_secret(deployed: Site, playbook: str) -> None:
     with ProcessWatch(deployed.lab) as watch:
         run = deployed.play(f"playbooks/{playbook}.yml", "-vvv", "--diff").check()
-    secrets = of_controller(deployed.secrets) | of_hosts(deployed.lab)
+    secrets = deployed.all_secrets()
     assert leaks(secrets, {f"{playbook}.yml": run.text, "the process list": watch.text()}) == []
 
 
 def test_an_upgrade_of_the_whole_cluster_loses_and_doubles_nothing(
-    deployed: Site, project: Path, figure: Figure
+    deployed: Site, tmp_path: Path, figure: Figure
 ) -> None:
     """Every service of every host is restarted with the next release, one gate after the other, under submissions."""
     if not deployed.first:
@@ -118,7 +85,8 @@ def test_an_upgrade_of_the_whole_cluster_loses_and_doubles_nothing(
     deployed.whole()
     with deployed.stream(0.5) as crowd:
         crowd.flows()
-        make_bundle(Path(str(deployed.lab.record.bundle)), "-e", f"judge_bundle_project={project}")
+        copy = project(tmp_path / "project", NEXT)
+        make_bundle(Path(str(deployed.lab.record.bundle)), "-e", f"judge_bundle_project={copy}")
         tree["all"]["vars"]["judge_version"] = NEXT
         inventory.write_text(yaml.safe_dump(tree, sort_keys=False))
         began = time.monotonic()

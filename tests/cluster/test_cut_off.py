@@ -9,23 +9,19 @@ import json
 import os
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from tests.cluster.table import ALL
 from tests.cluster.verbs import Row, Table
-from tests.support.lab import HOSTS, Deployment, Run, bare_hosts, bundle, changed, differences, no_lab
+from tests.support.lab import HOSTS, Deployment, Figure, Run, bare_hosts, bundle, changed, differences, lab_marks
 
 BOUNDARIES = 5
 SEED = int(os.environ.get("JUDGE_TEST_SEED", random.SystemRandom().randrange(10**6)))
 POWER_OFF = 60.0  # seconds that a host may take to stop its services and itself
 
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.skipif(bool(no_lab()), reason=no_lab() or "possible"),
-    pytest.mark.timeout(3600),
-]
+pytestmark = lab_marks(3600)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +40,7 @@ def test_check_mode_on_bare_hosts_writes_nothing(site: Deployment) -> None:
     assert not site.secrets.exists()
 
 
-def test_a_run_cut_off_at_any_task_is_finished_by_the_next(site: Deployment, figure: Callable[[str], None]) -> None:
+def test_a_run_cut_off_at_any_task_is_finished_by_the_next(site: Deployment, figure: Figure) -> None:
     """Killed five times in a row, each time a random number of tasks further; then one run converges."""
     figure(f"JUDGE_TEST_SEED={SEED}")
     chance = random.Random(SEED)
@@ -67,8 +63,7 @@ def test_a_wiped_host_is_back_with_one_command(site: Deployment, host: str) -> N
     before = site.written(host)
     restarts = {bystander: site.restarts(bystander) for bystander in site.hosts if bystander != host}
     site.lab.wipe(host)
-    preview = site.site("--limit", host, "--check", "--diff").check()
-    assert site.site("--limit", host).check().changed == preview.changed
+    site.rehearsed("site.yml", "--limit", host)
     assert site.written(host) == before
     assert {bystander: site.restarts(bystander) for bystander in restarts} == restarts
     assert site.site().check().changed == set()
@@ -105,9 +100,7 @@ def kinds(files: dict[str, str]) -> dict[str, str]:
     return {path: " ".join(columns.split()[:3]) for path, columns in files.items() if not path.startswith(KEPT)}
 
 
-def test_reset_killed_three_times_leaves_hosts_as_they_were(
-    site: Deployment, table: Table, figure: Callable[[str], None]
-) -> None:
+def test_reset_killed_three_times_leaves_hosts_as_they_were(site: Deployment, table: Table, figure: Figure) -> None:
     """Compared file by file with the same hosts after a new installation; the last test, as no cluster is left."""
     unasked = site.play("playbooks/reset.yml")
     assert unasked.code != 0

@@ -12,11 +12,10 @@ import shlex
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 
@@ -26,16 +25,21 @@ from judge.model import messages as m
 from tests.cluster.conftest import SEED
 from tests.cluster.table import ALL
 from tests.cluster.verbs import Row, Verbs
-from tests.support.lab import EXECUTORS, JUDICATORS, ROOT, Run, Site, changed, environment, files_below, no_lab
+from tests.support.lab import (
+    EXECUTORS,
+    JUDICATORS,
+    ROOT,
+    Figure,
+    Run,
+    Site,
+    changed,
+    environment,
+    files_below,
+    lab_marks,
+)
 from tests.support.servers import wait_for
 
-Figure = Callable[[str], None]
-
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.timeout(3600),
-    pytest.mark.skipif(bool(no_lab()), reason=no_lab() or "possible"),
-]
+pytestmark = lab_marks(3600)
 
 BACKUP, RESTORE, RECOVER = (f"playbooks/{name}.yml" for name in ("backup", "restore", "recover"))
 
@@ -98,8 +102,7 @@ def test_a_backup_takes_nothing_from_those_who_hand_in(deployed: Site, verbs: Ve
 
     verbs.killed("backup", ["j1"], len(runs[0].tasks), again)
     # Now there are older ones, some of which go.
-    preview = deployed.play(BACKUP, "--check", "--diff").check()
-    assert preview.changed == deployed.play(BACKUP).check().changed
+    deployed.rehearsed(BACKUP)
     copies = deployed.secrets / "backups"
     assert list(copies.glob("backups/*.json"))
     secrets = [deployed.secret(name) for name in ("admin.token", "mongodb.password", "backup.key")]
@@ -237,8 +240,7 @@ def test_a_whole_cluster_stops_and_starts(deployed: Site, verbs: Verbs) -> None:
     began = time.monotonic()
     for verb in (("stop", "-e", f"confirm={name_of(deployed)}"), ("start",)):
         play = (f"playbooks/{verb[0]}.yml", *verb[1:])
-        preview = deployed.play(*play, "--check", "--diff").check()
-        assert preview.changed == deployed.play(*play).check().changed != set()
+        assert deployed.rehearsed(*play).changed != set()
         assert deployed.play(*play).check().changed == set()
         active = {host: deployed.lab.ssh(host, "systemctl list-units -q 'judge-*.service'") for host in deployed.hosts}
         assert {bool(units) for units in active.values()} == {verb[0] == "start"}, active

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from lab import cluster, uml
-from tests.support.lab import ROOT, Deployment, bare_hosts, bundle, no_lab
+from tests.support.lab import ROOT, Deployment, Figure, bare_hosts, bundle, lab_marks
 
 EXECUTORS = int(os.environ.get("JUDGE_TEST_EXECUTORS", "20"))
 BATCH = int(os.environ.get("JUDGE_TEST_BATCH", "4"))  # so many are on at a time: memory ends before hosts do
@@ -33,12 +33,7 @@ int main(void)
 """
 LOOP = "int main(void) { for (;;) ; }\n"
 
-Figure = Callable[[str], None]
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.timeout(3600),
-    pytest.mark.skipif(bool(no_lab()), reason=no_lab() or "possible"),
-]
+pytestmark = lab_marks(3600)
 
 
 def inventory(site: Deployment, executors: dict[str, str]) -> None:

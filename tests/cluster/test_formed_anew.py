@@ -7,13 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cluster.test_verbs import Stolen
-from tests.support.lab import Site, bare_hosts, bundle, no_lab
+from tests.support.lab import Site, bare_hosts, bundle, lab_marks
 
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.timeout(1800),
-    pytest.mark.skipif(bool(no_lab()), reason=no_lab() or "possible"),
-]
+pytestmark = lab_marks(1800)
 
 
 @pytest.fixture

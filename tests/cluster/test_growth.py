@@ -7,16 +7,10 @@ from __future__ import annotations
 
 import functools
 
-import pytest
-
 from tests.cluster.verbs import Verbs
-from tests.support.lab import JUDICATORS, Run, Site, no_lab
+from tests.support.lab import JUDICATORS, Run, Site, lab_marks
 
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.timeout(2400),
-    pytest.mark.skipif(bool(no_lab()), reason=no_lab() or "possible"),
-]
+pytestmark = lab_marks(2400)
 
 
 def join(site: Site, *hosts: str) -> Run:

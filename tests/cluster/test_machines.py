@@ -8,22 +8,15 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
 
 import pytest
 
 from tests.cluster.conftest import SEED
 from tests.support.clients import FinalTask, figures_line, outage
-from tests.support.lab import EXECUTORS, JUDICATORS, Site, no_lab
+from tests.support.lab import EXECUTORS, JUDICATORS, Figure, Site, lab_marks
 from tests.support.servers import wait_for
 
-Figure = Callable[[str], None]
-
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.timeout(2400),
-    pytest.mark.skipif(bool(no_lab()), reason=no_lab() or "possible"),
-]
+pytestmark = lab_marks(2400)
 
 # Verdicts flow again in 10 s when the machine is idle (docs/deploy.md); CI's is not.
 OUTAGE = 120.0

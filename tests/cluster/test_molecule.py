@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lab import cluster
-from tests.support.lab import no_lab
+from tests.support.lab import lab_marks
 
 ROOT = Path(__file__).resolve().parents[2]
 BASE = ROOT / ".config/molecule/config.yml"
@@ -21,7 +21,7 @@ PATIENCE = 3600  # seconds; six minutes on an idle machine, far longer beside ot
 # Words that only somebody who changes the deployment may see, and has to mend.
 NOISE = re.compile(r"\[DEPRECATION|\[WARNING|^WARNING", re.MULTILINE)
 
-pytestmark = [pytest.mark.root, pytest.mark.skipif(bool(no_lab()), reason=no_lab() or "possible")]
+pytestmark = lab_marks()
 
 
 def molecule(scenario: str, home: Path) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +16,12 @@ import httpx
 import pytest
 import yaml
 
-from tests.support.lab import ROOT, Site, bare_hosts, bundle, no_lab
+from tests.support.lab import ROOT, Figure, Site, bare_hosts, bundle, lab_marks
 from tests.support.receivers import SpanReceiver, receiving_spans
 from tests.support.servers import wait_for
 from tests.unit.test_monitoring import expressions
 
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.timeout(1800),
-    pytest.mark.skipif(bool(no_lab()), reason=no_lab() or "possible"),
-]
-Figure = Callable[[str], None]
+pytestmark = lab_marks(1800)
 HOSTS = ("j1", "e1", "g1", "m1")
 DAEMONS = {
     ("j1", "etcd"), ("j1", "mongodb"), ("j1", "judicator"), ("e1", "etcd"), ("e1", "executor"), ("g1", "etcd"),
@@ -104,11 +99,10 @@ def test_a_bare_host_becomes_one_that_reads_every_daemon(site: Site, figure: Fig
     if site.first:
         figure(f"site.yml on three bare hosts: {site.first.seconds:.0f} s")
         assert not site.lab.ssh("m1", "ls /opt/judge /etc/judge 2>/dev/null; true"), "site.yml leaves it alone"
-    preview = site.play(PLAYBOOK, "--check", "--diff").check()
-    run = site.play(PLAYBOOK).check()
+    run = site.rehearsed(PLAYBOOK)
     figure(f"monitor.yml on a bare host: {run.seconds:.0f} s")
     # The other hosts are only asked: for the lock, and whether it may run.
-    assert preview.changed == run.changed and {host for host, *_ in run.changed} == {"m1"}
+    assert {host for host, *_ in run.changed} == {"m1"}
     again = site.play(PLAYBOOK).check()
     assert again.changed == set(), again.text
     assert up(site) == dict.fromkeys(DAEMONS, "1")
@@ -231,18 +225,16 @@ def of_monitor(site: Site) -> dict[str, str]:
 
 
 def test_certificates_of_monitors_are_renewed_with_the_others(monitored: Site) -> None:
-    before, renew = of_monitor(monitored), ("playbooks/renew.yml", "-e", "judge_pki_renew_all=true")
-    preview = monitored.play(*renew, "--check", "--diff").check()
-    assert preview.changed == monitored.play(*renew).check().changed
+    before = of_monitor(monitored)
+    monitored.rehearsed("playbooks/renew.yml", "-e", "judge_pki_renew_all=true")
     after = of_monitor(monitored)
     assert after["ca.crt"] == before["ca.crt"] and after["monitor.crt"] != before["monitor.crt"]
     wait_for(lambda: up(monitored) == dict.fromkeys(DAEMONS, "1"), 60, "Prometheus reads on")
 
 
 def test_monitors_follow_a_new_authority(monitored: Site) -> None:
-    before, rotate = of_monitor(monitored), ("playbooks/rotate.yml", "-e", "judge_rotate=ca")
-    preview = monitored.play(*rotate, "--check", "--diff").check()
-    assert preview.changed == monitored.play(*rotate).check().changed
+    before = of_monitor(monitored)
+    monitored.rehearsed("playbooks/rotate.yml", "-e", "judge_rotate=ca")
     after = of_monitor(monitored)
     assert after["ca.crt"].strip() == (monitored.secrets / "pki/ca.crt").read_text().strip() != before["ca.crt"].strip()
     assert after["monitor.crt"] != before["monitor.crt"]
@@ -252,9 +244,7 @@ def test_monitors_follow_a_new_authority(monitored: Site) -> None:
 
 def test_a_reset_takes_monitors_away_too(monitored: Site) -> None:
     """The last test of this cluster."""
-    reset = ("playbooks/reset.yml", "-e", "confirm=judge")
-    preview = monitored.play(*reset, "--check", "--diff").check()
-    assert preview.changed == monitored.play(*reset).check().changed
+    monitored.rehearsed("playbooks/reset.yml", "-e", "confirm=judge")
     listing = "ls -d /etc/prometheus /var/lib/prometheus /opt/judge /etc/judge /var/lib/judge 2>/dev/null; true"
     assert monitored.lab.ssh("m1", listing) == ""
     assert monitored.lab.ssh("m1", "dpkg-query -W -f '${db:Status-Status}' prometheus 2>/dev/null; true") in {

@@ -13,14 +13,14 @@ import socket
 import ssl
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.support.lab import ROOT, Maker, Site, bare_hosts, bundle, no_lab, proxy
+from tests.support.lab import ROOT, Figure, Maker, Site, bare_hosts, bundle, lab_marks, proxy
 
 MONGODB = "repo.mongodb.example"
 SUITE = "trixie/mongodb-org/8.0"
@@ -29,12 +29,7 @@ HELLO = ROOT / "examples/problems/hello/submissions"
 # The authorities that this machine trusts for PyPI, which may be its own.
 TRUSTED = os.environ.get("PIP_CERT") or ssl.get_default_verify_paths().cafile or "/etc/ssl/certs/ca-certificates.crt"
 
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.timeout(3600),
-    pytest.mark.skipif(bool(no_lab()), reason=no_lab() or "possible"),
-    pytest.mark.skipif(not shutil.which("gpg"), reason="no gpg here"),
-]
+pytestmark = [*lab_marks(3600), pytest.mark.skipif(not shutil.which("gpg"), reason="no gpg here")]
 
 
 @pytest.fixture
@@ -72,9 +67,7 @@ def settings(site: Site, maker: Maker, port: int, wheel: Path) -> dict[str, Any]
     }
 
 
-def test_a_bare_host_fetches_everything_for_itself(
-    site: Site, maker: Maker, tmp_path: Path, figure: Callable[[str], None]
-) -> None:
+def test_a_bare_host_fetches_everything_for_itself(site: Site, maker: Maker, tmp_path: Path, figure: Figure) -> None:
     pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(tmp_path / "dist"), "."]
     subprocess.run(pip, cwd=ROOT, check=True)
     (wheel,) = (tmp_path / "dist").glob("judge-*.whl")
@@ -84,11 +77,9 @@ def test_a_bare_host_fetches_everything_for_itself(
 
     with proxy(listen, {MONGODB: maker.archive}) as (port, requests):
         options = ("-e", json.dumps(settings(site, maker, port, wheel)))
-        preview = site.site("--check", "--diff", *options).check()
-        first = site.site(*options).check()
+        first = site.rehearsed("site.yml", *options)
         assert MONGODB in requests and len(set(requests)) > 2, "and the distribution's archive, and PyPI"
         figure(f"site.yml on one bare host that fetches its software: {first.seconds:.0f} s")
-        assert first.changed == preview.changed
         assert site.site(*options).check().changed == set()
     for source, verdict in ((HELLO / "accepted/hello.c", "AC"), (HELLO / "wrong_answer/lower_case.py", "WA")):
         result = site.judgectl("submit", "--output", "json", str(source))

@@ -7,7 +7,7 @@ import contextlib
 import json
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -15,17 +15,13 @@ import pytest
 import yaml
 
 from tests.support.certificates import DAY, Issuer, Public, issue, public
-from tests.support.lab import ROOT, Site, bare_hosts, bundle, no_lab
+from tests.support.lab import ROOT, Figure, Site, bare_hosts, bundle, lab_marks
 
 NAME = "judge.example.org"
 PLACE = "/etc/ssl/judge"
 BOUND = 100_000  # bytes
 
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.timeout(3600),
-    pytest.mark.skipif(bool(no_lab()), reason=no_lab() or "possible"),
-]
+pytestmark = lab_marks(3600)
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +74,7 @@ def test_a_wrong_certificate_is_a_sentence_before_anything_is_changed(site: Site
 
 
 def test_the_cluster_is_deployed_and_verified(
-    site: Site, authority: Public, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, figure: Callable[[str], None]
+    site: Site, authority: Public, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, figure: Figure
 ) -> None:
     install(site, *pair_of(authority.server, authority))
     first = site.site().check()
@@ -127,7 +123,7 @@ def logged(site: Site) -> int:
 
 @pytest.mark.parametrize("port", [443, 80, 2379, 2380, 7400, 27017])
 @pytest.mark.parametrize("kind", ["TLS that is broken", "no TLS", "nothing"])
-def test_strangers_fill_no_log_of_a_host(site: Site, port: int, kind: str, figure: Callable[[str], None]) -> None:
+def test_strangers_fill_no_log_of_a_host(site: Site, port: int, kind: str, figure: Figure) -> None:
     data = {"TLS that is broken": b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03" + b"x" * 600, "nothing": b""}
     address = (site.lab.record.address("j1"), port)
     before = logged(site)

@@ -16,12 +16,9 @@ import yaml
 from judge.common.pki import authority as ca
 from judge.deploy.bundle.__main__ import write_manifest
 from lab.cluster import Lab
-from tests.support.lab import Deployment, bare_hosts, differences, files_below, no_lab
+from tests.support.lab import Deployment, bare_hosts, differences, files_below, lab_marks
 
-pytestmark = [
-    pytest.mark.root, pytest.mark.timeout(900),
-    pytest.mark.skipif(bool(no_lab()), reason=no_lab() or "possible"),
-]  # fmt: skip
+pytestmark = lab_marks(900)
 HOSTS = ("j1", "j2", "e1", "g1")
 
 

@@ -12,13 +12,13 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 import yaml
 
 from judge.deploy.bundle import debs
-from tests.support.lab import ROOT, Deployment, Maker, bare_hosts, make_bundle, no_lab
+from tests.support.lab import ROOT, Deployment, Figure, Maker, bare_hosts, lab_marks, make_bundle
 
 JUDICATORS = int(os.environ.get("JUDGE_TEST_JUDICATORS", "3"))
 # Built for Ubuntu 20.04, so they need the OpenSSL of that time, which Debian 11 has.
@@ -36,13 +36,7 @@ found = client.admin.command({"getParameter": 1, "featureCompatibilityVersion": 
 print(client.server_info()["version"], found["version"])
 """
 
-Figure = Callable[[str], None]
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.timeout(3600),
-    pytest.mark.skipif(bool(no_lab()), reason=no_lab() or "possible"),
-    pytest.mark.skipif(not shutil.which("gpg"), reason="no gpg here"),
-]
+pytestmark = [*lab_marks(3600), pytest.mark.skipif(not shutil.which("gpg"), reason="no gpg here")]
 
 
 def server(maker: Maker, version: str) -> None:
@@ -105,9 +99,7 @@ def programs(site: Deployment) -> set[tuple[str, ...]]:
 
 def play_timed(site: Deployment, *arguments: str) -> float:
     """The seconds of a playbook that check mode has foretold, and that has nothing to do a second time."""
-    preview = site.play(*arguments, "--check", "--diff").check()
-    run = site.play(*arguments).check()
-    assert preview.changed == run.changed
+    run = site.rehearsed(*arguments)
     assert site.play(*arguments).check().changed == set()
     return run.seconds
 

@@ -7,7 +7,6 @@ import json
 import re
 import shutil
 import tarfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,22 +19,17 @@ from tests.support.lab import (
     HOSTS,
     JUDICATORS,
     ROOT,
+    Figure,
     ProcessWatch,
     Run,
     Site,
     journal,
+    lab_marks,
     leaks,
     make_bundle,
-    no_lab,
-    of_controller,
-    of_hosts,
 )
 
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.timeout(2400),
-    pytest.mark.skipif(bool(no_lab()), reason=no_lab() or "possible"),
-]
+pytestmark = lab_marks(2400)
 NEXT, WRONG, LAME = "99.0.0", "98.0.0", "97.0.0"
 ROTATE = ("playbooks/rotate.yml", "-e", "judge_rotate=ca,mongodb.password,mongodb.keyfile,session.key,admin.token")
 
@@ -88,7 +82,7 @@ def killed(site: Site, arguments: tuple[str, ...], number: int) -> Run:
 
 
 def test_all_secrets_are_replaced_and_shown_nowhere(deployed: Site, verbs: Verbs) -> None:
-    old = of_controller(deployed.secrets) | of_hosts(deployed.lab)
+    old = deployed.all_secrets()
     preview = deployed.play(*ROTATE, "--check", "--diff").check()
     runs: list[Run] = []
     with ProcessWatch(deployed.lab) as watch:
@@ -96,7 +90,7 @@ def test_all_secrets_are_replaced_and_shown_nowhere(deployed: Site, verbs: Verbs
             "rotate", HOSTS, lambda: runs.append(deployed.play(*ROTATE, "-vvv", "--diff").check()), planned=True
         )
     assert preview.changed == runs[0].changed
-    new = of_controller(deployed.secrets) | of_hosts(deployed.lab)
+    new = deployed.all_secrets()
     for name in ("mongodb.keyfile", "mongodb.password", "session.key", "admin.token", "pki/ca.key"):
         owner = f"the controller's {name}"
         assert not {needle for needle, holder in old.items() if holder == owner} & {
@@ -110,7 +104,7 @@ def test_all_secrets_are_replaced_and_shown_nowhere(deployed: Site, verbs: Verbs
 
 
 def test_a_rotation_that_is_killed_anywhere_is_finished_by_another_run(
-    deployed: Site, verbs: Verbs, figure: Callable[[str], None]
+    deployed: Site, verbs: Verbs, figure: Figure
 ) -> None:
     def play(number: int) -> Run:
         under_way = (deployed.secrets / "rotation/rotation.yml").exists()
@@ -152,7 +146,7 @@ def test_what_differs_and_what_runs_is_told(deployed: Site, tmp_path: Path) -> N
         files = [member for member in opened if member.isfile()]
         texts = {member.name: opened.extractfile(member).read().decode() for member in files}  # type: ignore[union-attr]
     assert {name.split("/")[1] for name in texts} >= set(HOSTS)
-    assert leaks(of_controller(deployed.secrets) | of_hosts(deployed.lab), texts) == []
+    assert leaks(deployed.all_secrets(), texts) == []
 
 
 def test_a_release_that_judges_wrongly_stays_on_one_host_and_judges_nothing(
@@ -211,7 +205,7 @@ def test_a_release_whose_judicator_does_not_start_stops_at_the_first_one(
 
 
 def test_to_the_next_release_and_back_though_killed(
-    deployed: Site, verbs: Verbs, tmp_path: Path, figure: Callable[[str], None]
+    deployed: Site, verbs: Verbs, tmp_path: Path, figure: Figure
 ) -> None:
     if not deployed.first:
         pytest.skip("a kept lab has the bundle of `make lab`, whose release must stay")
@@ -242,9 +236,7 @@ def test_to_the_next_release_and_back_though_killed(
     the_bundle_of_before(deployed)
 
 
-def test_all_certificates_are_replaced_though_killed(
-    deployed: Site, verbs: Verbs, figure: Callable[[str], None]
-) -> None:
+def test_all_certificates_are_replaced_though_killed(deployed: Site, verbs: Verbs, figure: Figure) -> None:
     renew = ("playbooks/renew.yml", "-e", "judge_pki_renew_all=true")
     runs: list[Run] = []
     verbs.measure("renew", HOSTS, lambda: runs.append(deployed.play(*renew).check()), planned=True)

@@ -7,29 +7,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 
 import pytest
 
-from tests.support.lab import HOSTS, ROOT, Needles, Site, copies_on, journal, leaks, no_lab, of_controller, of_hosts
+from tests.support.lab import HOSTS, ROOT, Figure, Site, lab_marks, leaks, shown_on_hosts
 
-Figure = Callable[[str], None]
-
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.timeout(2400),
-    pytest.mark.skipif(bool(no_lab()), reason=no_lab() or "possible"),
-]
+pytestmark = lab_marks(2400)
 HELLO = ROOT / "examples/problems/hello/submissions"
-
-
-def all_secrets(deployed: Site) -> Needles:
-    return of_controller(deployed.secrets) | of_hosts(deployed.lab)
-
-
-def everywhere(deployed: Site, secrets: Needles) -> list[str]:
-    sentences = leaks(secrets, {f"the journal of {host}": journal(deployed.lab, host) for host in HOSTS})
-    return sentences + [text for host in HOSTS for text in copies_on(deployed.lab, host, secrets)]
 
 
 def test_bare_hosts_become_a_cluster_that_judges(deployed: Site, figure: Figure) -> None:
@@ -61,7 +45,7 @@ def test_a_second_run_changes_nothing(deployed: Site, figure: Figure) -> None:
 
 
 def test_every_kind_of_secret_is_looked_for(deployed: Site) -> None:
-    names = set(all_secrets(deployed).values())
+    names = set(deployed.all_secrets().values())
     expected = {"the controller's pki/ca.key", "the controller's pki/ca.passphrase", "the controller's admin.token"}
     expected |= {f"j1:/etc/judge/tls/{name}.key" for name in ("etcd", "mongodb", "judicator")}
     expected |= {"e1:/etc/judge/tls/executor.key", "g1:/etc/judge/tls/https.key", "g1:/etc/judge/tls/gateway.key"}
@@ -73,8 +57,8 @@ def test_every_kind_of_secret_is_looked_for(deployed: Site) -> None:
 
 def test_the_first_deployment_shows_no_secret(deployed: Site) -> None:
     """With everything that Ansible can say; the line `+log_level` proves that differences are printed."""
-    secrets = all_secrets(deployed)
-    assert everywhere(deployed, secrets) == []
+    secrets = deployed.all_secrets()
+    assert shown_on_hosts(deployed.lab, secrets) == []
     if not deployed.first:
         pytest.skip("the kept lab was deployed before")
     assert "+log_level: info" in deployed.first.text

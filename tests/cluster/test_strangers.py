@@ -13,16 +13,10 @@ import pytest
 
 from judge.model import messages as m
 from tests.support.gateway import TLS, Crowd, crowd
-from tests.support.lab import Site, no_lab
+from tests.support.lab import Figure, Site, lab_marks
 from tests.support.servers import wait_for
 
-Figure = Callable[[str], None]
-
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.timeout(2400),
-    pytest.mark.skipif(bool(no_lab()), reason=no_lab() or "possible"),
-]
+pytestmark = lab_marks(2400)
 
 MANY, SOME = 10_000, 300
 # Nobody waits longer than this meanwhile; ten thousand handshakes keep two cores busy for a while.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,16 +17,10 @@ import yaml
 
 from tests.cluster.table import VERBS, Verb
 from tests.cluster.verbs import Verbs
-from tests.support.lab import JUDICATORS, ROOT, Run, Site, changed, no_lab
+from tests.support.lab import JUDICATORS, ROOT, Figure, Run, Site, changed, lab_marks
 from tests.support.processes.thief import DOORS, OPEN
 
-Figure = Callable[[str], None]
-
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.timeout(2400),
-    pytest.mark.skipif(bool(no_lab()), reason=no_lab() or "possible"),
-]
+pytestmark = lab_marks(2400)
 
 ROWS = pytest.mark.parametrize("verb", VERBS, ids=[verb.label for verb in VERBS])
 # The certificate of each kind of host that others let in.

@@ -112,44 +112,24 @@ def check(data: bytes) -> None:
         assert checked.findings.errors or not refused
 
 
-def package(data: bytes) -> None:
-    archive = _archive(data)
-    if archive is None:
-        return
-    data = archive
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
-        path = _file(directory, "x.zip", data)
-        try:
-            try:
-                package = read_package(path)
-            except UnmadeError as unmade:
-                _sentence(unmade)
-                package = read_package(path, options=ImporterWords(products=_stand_ins(unmade.plan)))
-            with package as package:
-                _use(package)
-        except PackageError as exc:
-            _sentence(exc)
-
-
 def _importer(name: str) -> Callable[[bytes], None]:
+    """A package as import reads it, of the format that the target names; `package`: of ours."""
     insisted = name.partition("-")[0]
+    options = ImporterWords(format=insisted if insisted in FORMATS else None)
 
     def read(data: bytes) -> None:
-        archive = _archive(data, BASES[name])
+        archive = _archive(data, BASES.get(name, BASE))
         if archive is None:
             return
         with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
-            path, options = (
-                _file(directory, "x.zip", archive),
-                ImporterWords(format=insisted if insisted in FORMATS else None),
-            )
+            path = _file(directory, "x.zip", archive)
             try:
                 try:
                     package = read_package(path, options=options)
                 except UnmadeError as unmade:
                     _sentence(unmade)
                     package = read_package(path, options=replace(options, products=_stand_ins(unmade.plan)))
-                with package as package:
+                with package:
                     _use(package)
                     for note in package.notes:
                         assert note.strip() and note.isprintable() and len(note) < 4000, note
@@ -275,7 +255,7 @@ def _sentence(exc: JudgeError, start: str = "") -> None:
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
     **{name: _importer(name) for name in BASES},
-    "package": package,
+    "package": _importer("package"),
     "check": check,
     "languages": languages,
     "handed": handed_in,

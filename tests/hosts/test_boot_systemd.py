@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from tests.support import lab
+from tests.support.boot import QUICK
 from tests.support.servers import wait_for
 
 pytestmark = [
@@ -18,10 +19,6 @@ pytestmark = [
 
 SERVICES = ("etcd", "mongodb", "executor")  # of three users; the last one has no address
 PORTS = {"etcd": 2379, "mongodb": 27017}
-QUICK = {
-    "serving_timeout": 1, "serving_failures": 2, "start_timeout": 5, "restart_min": 0.05, "restart_max": 0.4,
-    "start_retries": 2, "healthy_after": 0.5, "stop_grace": 2,
-}  # fmt: skip
 
 
 class Host(lab.SystemdHost):
@@ -98,19 +95,18 @@ class Host(lab.SystemdHost):
                 return None
             return services if all(services[name]["state"] == state for name, state in states.items()) else None
 
-        try:
-            return wait_for(reached, what=str(states))
-        except AssertionError:
-            print(self.log())
-            raise
+        return self.wait_for(reached, str(states))
 
     def wait_new(self, name: str, pid: int) -> dict:
         def reached() -> dict | None:
             service = self.state()[name]
             return service if service["state"] == "RUNNING" and service["pid"] not in {None, pid} else None
 
+        return self.wait_for(reached, f"{name} runs again")
+
+    def wait_for(self, condition, text: str) -> dict:
         try:
-            return wait_for(reached, what=f"{name} runs again")
+            return wait_for(condition, what=text)
         except AssertionError:
             print(self.log())
             raise

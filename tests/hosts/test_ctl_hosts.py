@@ -15,18 +15,14 @@ import pytest
 
 from lab import cluster, network
 from lab.cluster import Lab
-from tests.support.lab import no_lab
+from tests.support.lab import lab_marks
 from tests.support.servers import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENT = "60"  # seconds that a busy machine may take for a login
 
 
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.skipif(bool(no_lab()), reason=no_lab() or "possible"),
-    pytest.mark.timeout(900),
-]
+pytestmark = lab_marks(900)
 
 SERVICE = """[Service]
 Type=notify

@@ -19,14 +19,14 @@ from lab import cgroups, cli, cluster, network, state
 from lab import host as hosts
 from lab.cluster import Lab
 from lab.errors import LabError, UsageError
-from tests.support.lab import no_lab
+from tests.support.lab import lab_marks
 from tests.support.servers import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 RELEASE = os.environ.get("JUDGE_LAB_TEST_RELEASE", "trixie")
 
 
-pytestmark = [pytest.mark.root, pytest.mark.skipif(bool(no_lab()), reason=no_lab() or "possible")]
+pytestmark = lab_marks()
 
 
 def fresh_name() -> str:

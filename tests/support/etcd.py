@@ -21,7 +21,7 @@ from judge.etcd.client import Etcd
 from judge.etcd.discovery import host_port
 from judge.etcd.wire import connect, grpc
 from judge.rpc import pki
-from tests.support.servers import free_port, wait_for
+from tests.support.servers import free_port, start_process, wait_for
 
 TOKEN = "test-cluster-token"
 H = TypeVar("H", bound="Host")
@@ -70,17 +70,13 @@ class Host:
 
     def start(self, failpoint: str = "") -> Host:
         _ = self.config
-        environment = {**os.environ, VARIABLE: failpoint}
         code = (
             "import sys; from pathlib import Path; from judge.config import EtcdConfig, load;"
             "from judge.daemon import log, main as daemon; log.setup('debug');"
             "sys.exit(daemon.run(load(EtcdConfig, Path(sys.argv[1]))))"
         )
-        with self.log.open("ab") as out:
-            self.process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", "--", sys.executable, "-c", code, str(self.root / "etcd.yml")],
-                stdout=out, stderr=out, stdin=subprocess.DEVNULL, env=environment,
-            )  # fmt: skip
+        command = [sys.executable, "-c", code, str(self.root / "etcd.yml")]
+        self.process = start_process(command, self.log, env={**os.environ, VARIABLE: failpoint})
         return self
 
     def text(self) -> str:

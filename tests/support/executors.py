@@ -57,7 +57,7 @@ from judge.model.overview import DrainRequest, ExecutorsReply, ExecutorState
 from judge.model.problem import ProblemImport, ProblemInfo
 from judge.rpc.client import RpcClient
 from judge.rpc.pki import issue, make_ca
-from tests.support.servers import free_port, port_open, wait_for
+from tests.support.servers import free_port, port_open, start_process, wait_for
 
 
 @dataclass
@@ -80,14 +80,8 @@ class Daemon:
     def start(self) -> None:
         path = self.directory / f"{self.config['name']}-{self.kind}.yml"
         path.write_text(yaml.safe_dump(self.config))
-        with self.log.open("ab") as log:
-            command = [sys.executable, "-m", "judge.cli", self.kind, "-c", str(path)]
-            self.process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", "--", *self.prefix, *command],
-                stdout=log,
-                stderr=log,
-                stdin=subprocess.DEVNULL,
-            )
+        command = [*self.prefix, sys.executable, "-m", "judge.cli", self.kind, "-c", str(path)]
+        self.process = start_process(command, self.log)
 
     def stop(self, sig: signal.Signals = signal.SIGTERM, timeout: float = 60.0) -> int:
         assert self.process is not None

@@ -32,6 +32,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 import paramiko
+import pytest
 import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -47,7 +48,7 @@ from lab import cgroups, cluster, image, network, shell, state
 from lab.cluster import Lab
 from lab.errors import LabError
 from tests.support.clients import Stream
-from tests.support.servers import Acceptor, wait_for
+from tests.support.servers import Acceptor, answer_http, serving, wait_for
 
 # Namespaces of every kind that hosts are made of, and the two mounts that their disks are.
 TRIAL = """
@@ -83,6 +84,15 @@ def no_lab() -> str:
     except LabError as exc:
         return f"no lab here: {exc}"
     return no_hosts()
+
+
+Figure = Callable[[str], None]  # the fixture `figure`
+
+
+def lab_marks(timeout: int | None = None) -> list[pytest.MarkDecorator]:
+    """Of a module whose tests need a lab; `timeout` in seconds, of each of them."""
+    marks = [pytest.mark.root, pytest.mark.skipif(bool(no_lab()), reason=no_lab() or "possible")]
+    return marks + ([pytest.mark.timeout(timeout)] if timeout else [])
 
 
 SHORTEST = 16  # characters; what is shorter is no secret, and would be found by chance
@@ -221,6 +231,13 @@ def copies_on(lab: Lab, host: str, secrets: Needles) -> list[str]:
 
 def journal(lab: Lab, host: str) -> str:
     return lab.ssh(host, "journalctl --no-pager --all --output=verbose")
+
+
+def shown_on_hosts(lab: Lab, secrets: Needles) -> list[str]:
+    """One sentence for each secret in a host's journal or in a file of it that is not its own."""
+    hosts = lab.record.hosts
+    sentences = leaks(secrets, {f"the journal of {host}": journal(lab, host) for host in hosts})
+    return sentences + [text for host in hosts for text in copies_on(lab, host, secrets)]
 
 
 class ProcessWatch:
@@ -421,6 +438,13 @@ class Deployment:
     def site(self, *arguments: str, kill_at: int = 0) -> Run:
         return self.play("site.yml", *arguments, kill_at=kill_at)
 
+    def rehearsed(self, *arguments: str) -> Run:
+        """A run that changes just what check mode has said before."""
+        preview = self.play(*arguments, "--check", "--diff").check()
+        run = self.play(*arguments).check()
+        assert run.changed == preview.changed
+        return run
+
     # --- what is on the hosts and on the controller ------------------------------------------------------------
 
     def undisturbed(self) -> None:
@@ -460,6 +484,9 @@ class Deployment:
 
     def secret(self, name: str) -> str:
         return (self.secrets / name).read_text().strip()
+
+    def all_secrets(self) -> Needles:
+        return of_controller(self.secrets) | of_hosts(self.lab)
 
     def record(self) -> dict[str, object]:
         document: dict[str, object] = yaml.safe_load((self.secrets / "cluster.yml").read_text())
@@ -758,11 +785,7 @@ class _Forward(BaseHTTPRequestHandler):
         if not path.is_file():
             self.send_error(404)
             return
-        data = path.read_bytes()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
+        answer_http(self, 200, path.read_bytes())
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as the base class has it
         """Nothing is printed."""
@@ -785,14 +808,8 @@ def proxy(
     `own`: directories that stand for servers, by name.
     """
     server = _Proxy(listen(), own or {})
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with serving(server):
         yield server.server_address[1], server.asked
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 class Maker:

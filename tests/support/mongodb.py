@@ -20,10 +20,10 @@ from pymongo.errors import PyMongoError
 
 from judge.boot.embedded.cluster import mongod_program
 from judge.common.failpoint import VARIABLE
-from judge.config import EtcdClient, MongodbConfig
+from judge.config import EtcdClient
 from judge.etcd.client import Etcd
 from judge.rpc import pki
-from tests.support.servers import free_port, wait_for
+from tests.support.servers import free_port, start_process, wait_for
 
 _MAIN = """
 import sys
@@ -59,12 +59,8 @@ class Daemon:
         self.settings.update(changes)
         config = self.home / "mongodb.yml"
         config.write_text(yaml.safe_dump(self.settings))
-        with (self.home / "log").open("ab") as out:
-            self.process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", "--", sys.executable, "-c", _MAIN, str(config)],
-                stdout=out, stderr=out, stdin=subprocess.DEVNULL,
-                env={**os.environ, VARIABLE: failpoint},
-            )  # fmt: skip
+        command = [sys.executable, "-c", _MAIN, str(config)]
+        self.process = start_process(command, self.home / "log", env={**os.environ, VARIABLE: failpoint})
         return self
 
     def said(self, text: str, timeout: float = 90.0) -> None:
@@ -149,9 +145,6 @@ class Cluster:
             [daemon.address for daemon in daemons], replicaSet="judge", w="majority", journal=True,
             readConcernLevel="majority", serverSelectionTimeoutMS=30000, **options,
         )  # fmt: skip
-
-    def mongodb_config(self, daemon: Daemon, **changes: Any) -> MongodbConfig:
-        return MongodbConfig(**{**daemon.settings, **changes})
 
     def registration(self, name: str) -> dict[str, str] | None:
         entry = self.etcd.get(f"mongodb/member/{name}")

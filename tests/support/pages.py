@@ -370,9 +370,14 @@ class Page:
     sees: str = ""
 
 
-def _refused(browser: Chrome) -> None:
-    browser.fill(user="mary", password="not her password")
-    browser.press("Log in")
+def _send(button: str, **fields: str) -> Callable[[Chrome], None]:
+    """Fill a form in, and press its button."""
+
+    def act(browser: Chrome) -> None:
+        browser.fill(**fields)
+        browser.press(button)
+
+    return act
 
 
 def _wrong_limit(browser: Chrome) -> None:
@@ -399,39 +404,21 @@ def _token_without_scope(browser: Chrome) -> None:
     browser.press("Make a token")
 
 
-def _passwords_differ(browser: Chrome) -> None:
-    browser.fill(old="something", password="something longer", again="another thing")
-    browser.press("Change the password")
-
-
-def _known_name(browser: Chrome) -> None:
-    browser.fill(name="mary")
-    browser.press("Add")
-
-
-def _bad_quota(browser: Chrome) -> None:
-    browser.fill(per_minute="many")
-    browser.press("Save")
-
-
-def _webhook(browser: Chrome) -> None:
-    browser.fill(name="standings", url="https://scores.example.org/judge")
-    browser.press("Save")
-
-
-def _bad_webhook(browser: Chrome) -> None:
-    browser.fill(name="standings", url="https://user:password@scores.example.org/")
-    browser.press("Save")
-
-
-def _no_reason(browser: Chrome) -> None:
-    browser.fill(reason=" ")
-    browser.press("Rejudge")
-
+_wrong_password = _send("Log in", user="mary", password="not her password")
+_differing_passwords = _send("Change the password", old="something", password="something longer", again="another thing")
+_webhook = _send("Save", name="standings", url="https://scores.example.org/judge")
+_bad_webhook = _send("Save", name="standings", url="https://user:password@scores.example.org/")
 
 PAGES = [
     Page("login", "login", "/login", who="", sees="Log in with the University"),
-    Page("login-refused", "login", "/login", who="", act=_refused, sees="do not belong together"),
+    Page(
+        "login-refused",
+        "login",
+        "/login",
+        who="",
+        act=_wrong_password,
+        sees="do not belong together",
+    ),
     Page("login-provider-refuses", "login_back", "/login/with/uni", who="", sees="Uppsala says: access_denied"),
     Page("login-provider-away", "login_with", "/login/with/away", who="", sees="does not answer"),
     Page("home", "home", "/", PERSON, sees="Tried"),
@@ -463,18 +450,18 @@ PAGES = [
     Page("me", "me", "/me", sees="laptop"),
     Page("me-token", "me", "/me", act=_token, sees="shown this once"),
     Page("me-token-wrong", "me", "/me", act=_token_without_scope, sees="Scopes"),
-    Page("me-password-wrong", "me", "/me", PERSON, _passwords_differ, "differ"),
+    Page("me-password-wrong", "me", "/me", PERSON, _differing_passwords, "differ"),
     Page("users", "users", "/users", sees="disabled"),
     Page("users-none", "users", "/users?prefix=nobody", sees="No account"),
     Page("users-wrong", "users", "/users?group=!", sees="Group: string"),
-    Page("users-known", "users", "/users", act=_known_name, sees="choose another name"),
+    Page("users-known", "users", "/users", act=_send("Add", name="mary"), sees="choose another name"),
     Page("user", "user", "/users/mary", sees="the bot of our"),
-    Page("user-wrong", "user", "/users/mary", act=_bad_quota, sees="valid integer"),
+    Page("user-wrong", "user", "/users/mary", act=_send("Save", per_minute="many"), sees="valid integer"),
     Page("user-token", "user", "/users/mary", act=_token, sees="shown this once"),
     Page("user-disabled", "user", "/users/linus", sees="Enable"),
     Page("rejudgings", "rejudgings", "/rejudgings", sees="Applied"),
     Page("rejudgings-preview", "rejudgings", "/rejudgings?verdict=WA", sees="would be judged again"),
-    Page("rejudgings-wrong", "rejudgings", "/rejudgings?verdict=WA", act=_no_reason, sees="Reason: "),
+    Page("rejudgings-wrong", "rejudgings", "/rejudgings?verdict=WA", act=_send("Rejudge", reason=" "), sees="Reason: "),
     Page("rejudging", "rejudging", "/rejudgings/{rejudging_finished}", sees="Apply 2 changes"),
     Page("rejudging-all", "rejudging", "/rejudgings/{rejudging_applied}?all=yes", sees="Changed ones only"),
     Page("rejudging-open", "rejudging", "/rejudgings/{rejudging_open}", sees="0 of 1 judged"),

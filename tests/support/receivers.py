@@ -25,7 +25,7 @@ from joserfc.jwk import RSAKey
 from judge.common.webhooks import signing
 from judge.etcd import wire  # noqa: F401 - the first to import protobuf, whose implementation it chooses
 from tests.support.judicators import FAST, World
-from tests.support.servers import free_port, wait_for
+from tests.support.servers import answer_http, free_port, serving, wait_for
 
 # isort: split
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
@@ -86,12 +86,6 @@ def receiving(port: int = 0) -> Iterator[Receiver]:
     receiver = Receiver()
 
     class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.take()
-
-        def do_PUT(self) -> None:
-            self.take()
-
         def take(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             headers = {name.lower(): value for name, value in self.headers.items()}
@@ -100,25 +94,17 @@ def receiving(port: int = 0) -> Iterator[Receiver]:
                 receiver.got.append(call)
                 reply = receiver.answer(len(receiver.got), call)
                 call.status, headers_more = reply if isinstance(reply, tuple) else (reply, {})
-            self.send_response(call.status)
-            for name, value in headers_more.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+            answer_http(self, call.status, **headers_more)
+
+        do_POST = do_PUT = take  # noqa: N815 - as http.server calls them
 
         def log_message(self, *_: Any) -> None:
             """Nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     receiver.port = server.server_port
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    try:
+    with serving(server):
         yield receiver
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 @contextlib.contextmanager
@@ -166,12 +152,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         for resource in export.resource_spans:
             service = {item.key: item.value.string_value for item in resource.resource.attributes}["service.name"]
             self.server.spans += [(service, span) for scope in resource.scope_spans for span in scope.spans]
-        answer = ExportTraceServiceResponse().SerializeToString()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/x-protobuf")
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
+        answer_http(self, 200, ExportTraceServiceResponse().SerializeToString(), Content_Type="application/x-protobuf")
 
     def log_message(self, *_: object) -> None:
         pass
@@ -180,12 +161,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 @contextlib.contextmanager
 def receiving_spans(receiver: SpanReceiver | None = None) -> Iterator[SpanReceiver]:
     """A receiver for the length of a `with`; one that was made elsewhere has its socket in the network there."""
-    with receiver or SpanReceiver() as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
+    server = receiver or SpanReceiver()
+    with serving(server):
         yield server
-        server.shutdown()
-        thread.join()
 
 
 class IdentityProvider:
@@ -210,14 +188,8 @@ class IdentityProvider:
 
     @contextlib.contextmanager
     def serving(self) -> Iterator[IdentityProvider]:
-        thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        try:
+        with serving(self._server):
             yield self
-        finally:
-            self._server.shutdown()
-            thread.join()
-            self._server.server_close()
 
     def log_in(self, url: str) -> str:
         """What the provider's own page does with a browser that comes with this address: where it is sent."""
@@ -282,20 +254,12 @@ class IdentityProvider:
                 form = {name: values[0] for name, values in parse_qs(self.rfile.read(length).decode()).items()}
                 provider.asked.append(self.path)
                 if self.path.startswith("/authorize?"):
-                    self.send_response(303)
-                    self.send_header("Location", provider._page(self.path))
-                    self.send_header("Content-Length", "0")
-                    self.end_headers()
+                    answer_http(self, 303, Location=provider._page(self.path))
                     return
                 status, body = provider._answer(self.path, form, self.headers.get("Authorization", ""))
                 if provider.silent:
                     status, body = 503, {}
-                data = json.dumps(body).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
+                answer_http(self, status, json.dumps(body).encode(), Content_Type="application/json")
 
             do_GET = do_POST = _say  # noqa: N815 - as http.server calls them
 

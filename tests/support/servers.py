@@ -7,14 +7,16 @@ import os
 import shutil
 import signal
 import socket
+import socketserver
 import subprocess
 import sys
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pymongo
 
@@ -109,6 +111,37 @@ def _stands_still(pid: int) -> bool:
     return all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
 
 
+@contextlib.contextmanager
+def serving(server: socketserver.BaseServer) -> Iterator[None]:
+    """Have a server answer in a thread for the length of a `with`, which closes it."""
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def answer_http(handler: BaseHTTPRequestHandler, status: int, data: bytes = b"", **headers: str) -> None:
+    """One whole answer; a header's name is written with `_` for `-`."""
+    handler.send_response(status)
+    for name, value in {**headers, "Content_Length": str(len(data))}.items():
+        handler.send_header(name.replace("_", "-"), value)
+    handler.end_headers()
+    handler.wfile.write(data)
+
+
+def start_process(command: list[str], log: Path, **options: Any) -> subprocess.Popen[bytes]:
+    """A process that ends with this one; what it prints goes to the end of a file."""
+    with log.open("ab") as out:
+        return subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", "--", *command],
+            stdout=out, stderr=out, stdin=subprocess.DEVNULL, **options,
+        )  # fmt: skip
+
+
 def port_open(port: int) -> bool:
     with socket.socket() as probe:
         probe.settimeout(0.2)
@@ -117,21 +150,18 @@ def port_open(port: int) -> bool:
 
 @contextlib.contextmanager
 def _running(command: list[str], log: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "KILL", "--", *command], stdout=out, stderr=out, stdin=subprocess.DEVNULL
-        )
-        try:
+    process = start_process(command, log)
+    try:
 
-            def up() -> bool:
-                assert process.poll() is None, log.read_text(errors="replace")[-2000:]
-                return port_open(port)
+        def up() -> bool:
+            assert process.poll() is None, log.read_text(errors="replace")[-2000:]
+            return port_open(port)
 
-            wait_for(up, what=f"{command[0]} on port {port}")
-            yield process
-        finally:
-            process.kill()
-            process.wait()
+        wait_for(up, what=f"{command[0]} on port {port}")
+        yield process
+    finally:
+        process.kill()
+        process.wait()
 
 
 @contextlib.contextmanager
