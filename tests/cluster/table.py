@@ -19,7 +19,7 @@ ALL = "all hosts"
 KILLED = ", killed 3 times"  # it follows the verb's name in the row of a killed one
 
 
-def text(hosts: Sequence[str]) -> str:
+def row_hosts(hosts: Sequence[str]) -> str:
     return ALL if set(hosts) >= set(HOSTS) else ", ".join(hosts)
 
 
@@ -31,7 +31,7 @@ class Verb:
     hosts: tuple[str, ...]
     play: tuple[str, ...]
     """What ansible-playbook is given after the inventory."""
-    how: str = ""
+    manner: str = ""
     """What the row says behind the name, where a verb has several: what the host is, or was."""
     back: Verb | None = None
     """What brings the cluster of the inventory back; a row of its own."""
@@ -39,27 +39,28 @@ class Verb:
     """What has to happen first, under the submissions too: a machine dies."""
     again: bool = True
     """Whether a second run changes nothing; what starts machines or runs a command does it whenever it is asked to."""
-    foretold: bool = True
+    previewed: bool = True
     """Whether check mode is asked before: what a death changes it can only know after that, as the killed run asks."""
     planned: bool = True
     """Whether verdicts may be away for PLANNED seconds at most: a machine that dies was not planned."""
     streamed: bool = True
     """Whether submissions are handed in meanwhile; the only gateway cannot be taken out under them."""
-    gone: bool = False
+    removed: bool = False
     """Whether nothing of Judge is left on the hosts, and their old keys open nothing."""
     dead: bool = False
     """Whether the hosts are off when it has ended."""
 
     @property
     def title(self) -> str:
-        return f"{self.name} ({self.how})" if self.how else self.name
+        return f"{self.name} ({self.manner})" if self.manner else self.name
 
     @property
     def label(self) -> str:
-        return "-".join((self.name, *self.hosts, *self.how.split()[-1:]))
+        return "-".join((self.name, *self.hosts, *self.manner.split()[-1:]))
 
     def rows(self) -> tuple[tuple[str, str], ...]:
-        own = ((self.title, text(self.hosts)), (self.title + KILLED, text(self.hosts))) if self.streamed else ()
+        titles = (self.title, self.title + KILLED) if self.streamed else ()
+        own = ((title, row_hosts(self.hosts)) for title in titles)
         return (*own, *(self.back.rows() if self.back else ()))
 
 
@@ -69,12 +70,12 @@ def _limit(*hosts: str) -> tuple[str, ...]:
 
 def _add(host: str, manner: str = "", *, streamed: bool = True, before: Callable[[Site], None] | None = None) -> Verb:
     play = ("site.yml", *_limit(host))
-    return Verb("add", (host,), play, manner, before=before, streamed=streamed, foretold=not before)
+    return Verb("add", (host,), play, manner, before=before, streamed=streamed, previewed=not before)
 
 
 def _remove(host: str, *, streamed: bool = True) -> Verb:
     back = _add(host, streamed=streamed)
-    return Verb("remove", (host,), _leaves(host), back=back, streamed=streamed, gone=True)
+    return Verb("remove", (host,), _leaves(host), back=back, streamed=streamed, removed=True)
 
 
 def _leaves(host: str) -> tuple[str, ...]:
@@ -86,7 +87,7 @@ def _remove_dead(host: str) -> Verb:
     back = _add(host, "after its death", before=lambda site: site.lab.wipe(host))
     return Verb(
         "remove", (host,), _leaves(host), "dead", back=back, before=lambda site: site.lab.kill(host),
-        foretold=False, planned=False, gone=True, dead=True,
+        previewed=False, planned=False, removed=True, dead=True,
     )  # fmt: skip
 
 
@@ -97,7 +98,7 @@ def _remove_primary(host: str) -> Verb:
         becomes_primary(site.lab, host, JUDICATORS)
 
     back = _add(host, "that was primary")
-    return Verb("remove", (host,), _leaves(host), "the primary", back=back, before=leads, gone=True)
+    return Verb("remove", (host,), _leaves(host), "the primary", back=back, before=leads, removed=True)
 
 
 def _dies(host: str) -> Callable[[Site], None]:
@@ -123,7 +124,7 @@ VERBS = (
     _remove_dead("e2"),
     _remove_primary("j1"),
     Verb("replace", ("j2",), ("playbooks/replace.yml", "-e", "judge_replace=j2", "-e", "confirm=j2"), "dead",
-         before=_dies("j2"), planned=False, foretold=False),
+         before=_dies("j2"), planned=False, previewed=False),
 )  # fmt: skip
 
 # Verb and hosts of every row that tests/cluster can write: what docs/playbooks/README.md has.

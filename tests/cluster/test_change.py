@@ -82,7 +82,7 @@ def test_an_upgrade_of_the_whole_cluster_loses_and_doubles_nothing(
     inventory = deployed.inventory / "hosts.yml"
     tree = yaml.safe_load(inventory.read_text())
     before = {host: deployed.restarts(host) for host in HOSTS}
-    deployed.whole()
+    deployed.wait_healthy()
     with deployed.stream(0.5) as crowd:
         crowd.flows()
         copy = project(tmp_path / "project", NEXT)
@@ -92,7 +92,7 @@ def test_an_upgrade_of_the_whole_cluster_loses_and_doubles_nothing(
         began = time.monotonic()
         run = deployed.site().check()
         noticed = outage(crowd.ledger, began, time.monotonic())
-        deployed.whole()
+        deployed.wait_healthy()
         crowd.flows()
         ledger = crowd.verify()
     for host in HOSTS:

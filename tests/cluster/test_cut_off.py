@@ -60,11 +60,11 @@ def test_a_run_cut_off_at_any_task_is_finished_by_the_next(site: Deployment, fig
 @pytest.mark.parametrize("host", ["j2", "e1", "g1", "j1"])
 def test_a_wiped_host_is_back_with_one_command(site: Deployment, host: str) -> None:
     """No first host is special, and the others keep running."""
-    before = site.written(host)
+    before = site.fingerprint(host)
     restarts = {bystander: site.restarts(bystander) for bystander in site.hosts if bystander != host}
     site.lab.wipe(host)
     site.rehearsed("site.yml", "--limit", host)
-    assert site.written(host) == before
+    assert site.fingerprint(host) == before
     assert {bystander: site.restarts(bystander) for bystander in restarts} == restarts
     assert site.site().check().changed == set()
 

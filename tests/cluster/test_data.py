@@ -90,7 +90,7 @@ def judged(deployed: Site, count: int) -> None:
 
 
 def test_a_backup_takes_nothing_from_those_who_hand_in(deployed: Site, verbs: Verbs) -> None:
-    deployed.whole()
+    deployed.wait_healthy()
     preview = deployed.play(BACKUP, "--check", "--diff").check()
     assert not (deployed.secrets / "backups").exists()
     runs: list[Run] = []
@@ -162,7 +162,7 @@ def test_all_hosts_are_wiped_and_every_submission_comes_back(
     verbs.cut_off("restore", 30, restored)
     assert changed(runs) == preview.changed
     seconds = time.monotonic() - began
-    deployed.whole()
+    deployed.wait_healthy()
     came_back(verbs, "restore, killed 3 times", began, before, submissions(deployed))
     assert retained(deployed, task, tmp_path / "after") == contents
     figure(
@@ -193,7 +193,7 @@ def test_a_backup_comes_back_on_other_hosts(deployed: Site, figure: Figure, tmp_
         deployed.site("-e", f"judge_form_anew={name_of(deployed)}").check()
         deployed.play(RESTORE, "-e", f"confirm={name_of(deployed)}").check()
         figure(f"wiped and restored {place}: {time.monotonic() - began:.0f} s")
-        deployed.whole(**members)
+        deployed.wait_healthy(**members)
         after = submissions(deployed)
         assert {task: after.get(task) for task in before} == before
         assert retained(deployed, task, tmp_path / place) == contents
@@ -206,7 +206,7 @@ def test_a_backup_comes_back_on_other_hosts(deployed: Site, figure: Figure, tmp_
 
 def test_one_judicator_is_left_and_becomes_a_cluster(deployed: Site, verbs: Verbs, figure: Figure) -> None:
     judged(deployed, 10)
-    deployed.whole()
+    deployed.wait_healthy()
     before = submissions(deployed)
     refusal = deployed.play(RECOVER, "-e", "judge_survivor=j1")
     assert refusal.code != 0 and "there is nothing to recover" in refusal.text
@@ -216,9 +216,9 @@ def test_one_judicator_is_left_and_becomes_a_cluster(deployed: Site, verbs: Verb
     refusal = deployed.play(RECOVER, "-e", f"judge_survivor={survivor}")
     assert refusal.code != 0 and f"{survivor} becomes the only member of etcd" in refusal.text
     confirmed = ("-e", f"judge_survivor={survivor}", "-e", f"confirm={name_of(deployed)}")
-    state = deployed.restarts(survivor), deployed.written(survivor)
+    state = deployed.restarts(survivor), deployed.fingerprint(survivor)
     preview = deployed.play(RECOVER, *confirmed, "--check", "--diff").check()
-    assert (deployed.restarts(survivor), deployed.written(survivor)) == state
+    assert (deployed.restarts(survivor), deployed.fingerprint(survivor)) == state
     runs: list[Run] = []
 
     def recovered(kill_at: int) -> Run:
@@ -227,7 +227,7 @@ def test_one_judicator_is_left_and_becomes_a_cluster(deployed: Site, verbs: Verb
 
     reached = verbs.cut_off("recover", 60, recovered)
     assert changed(runs) == preview.changed
-    deployed.whole()
+    deployed.wait_healthy()
     figure(f"recovered from {survivor}, cut off at {reached}: in all {time.monotonic() - began:.0f} s")
     came_back(verbs, "recover, killed 3 times", began, before, submissions(deployed))
     assert deployed.play(RECOVER, *confirmed).check().changed == set()
@@ -244,7 +244,7 @@ def test_a_whole_cluster_stops_and_starts(deployed: Site, verbs: Verbs) -> None:
         assert deployed.play(*play).check().changed == set()
         active = {host: deployed.lab.ssh(host, "systemctl list-units -q 'judge-*.service'") for host in deployed.hosts}
         assert {bool(units) for units in active.values()} == {verb[0] == "start"}, active
-    deployed.whole()
+    deployed.wait_healthy()
     came_back(verbs, "stop and start", began, before, submissions(deployed), ALL)
 
 
@@ -291,7 +291,7 @@ def documented(deployed: Site) -> list[list[str]]:
 def test_an_authority_that_has_expired_is_replaced_as_the_page_says(deployed: Site, verbs: Verbs) -> None:
     """What was accepted before is kept, and judged afterwards."""
     judged(deployed, 5)
-    deployed.whole()
+    deployed.wait_healthy()
     before = submissions(deployed)
     # Nobody takes this one: executors are stopped.
     for host in EXECUTORS:
@@ -318,7 +318,7 @@ def test_an_authority_that_has_expired_is_replaced_as_the_page_says(deployed: Si
             timeout=1800,
         )  # fmt: skip
         assert completed.returncode == 0, (command, completed.stdout[-6000:], completed.stderr)
-    deployed.whole()
+    deployed.wait_healthy()
     wait_for(lambda: deployed.ask(lambda api: api.get(waiting.id)).done, 120, "a late verdict")
     after = submissions(deployed)
     assert after[waiting.id]["verdict"] == "AC"

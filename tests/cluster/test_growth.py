@@ -29,12 +29,12 @@ def test_three_judicators_become_five_and_three_again(deployed: Site, verbs: Ver
     five = {name: name for name in (*JUDICATORS, *joiners)}
     with deployed.machines(*joiners), deployed.listed(judicators=five):
         verbs.measure("add (3 judicators to 5)", joiners, functools.partial(join, deployed, *joiners), planned=True)
-        status = deployed.whole(judicators=five)
+        status = deployed.wait_healthy(judicators=five)
         assert len([member for member in status.mongodb if member.role in {"primary", "secondary"}]) == len(five)
         assert join(deployed, *joiners).changed == set()
         for host in joiners:
             verbs.measure("remove (of 5)", (host,), functools.partial(leave, deployed, host), planned=True)
-    deployed.whole()
+    deployed.wait_healthy()
     assert {host: deployed.restarts(host) for host in deployed.hosts} == before
     assert deployed.site("--check").check().changed == set()
 
@@ -45,7 +45,7 @@ def test_a_second_gateway_joins_and_answers_while_the_first_is_away(deployed: Si
         verbs.measure("add", ("g2",), lambda: join(deployed, "g2"), planned=True)
         assert join(deployed, "g2").changed == set()
         assert {host: deployed.restarts(host) for host in deployed.hosts} == before
-        deployed.others = (f"https://{deployed.lab.record.address('g2')}",)
+        deployed.further_gateways = (f"https://{deployed.lab.record.address('g2')}",)
         try:
             row = verbs.measure(
                 "reboot (of two gateways)", ("g1",),
@@ -56,10 +56,10 @@ def test_a_second_gateway_joins_and_answers_while_the_first_is_away(deployed: Si
                 lambda: deployed.play("playbooks/reboot.yml").check(), planned=True,
             )  # fmt: skip
         finally:
-            deployed.others = ()
+            deployed.further_gateways = ()
         assert row.acknowledged is not None and row.acknowledged < row.seconds
         verbs.measure("remove (of two gateways)", ("g2",), lambda: leave(deployed, "g2"), planned=True)
-    deployed.whole()
+    deployed.wait_healthy()
     assert deployed.site("--check").check().changed == set()
 
 
@@ -81,7 +81,7 @@ def test_other_machines_take_a_judicator_s_place(deployed: Site, verbs: Verbs) -
 
         with deployed.listed(judicators=judicators):
             verbs.measure(f"replace ({reason})", (name,), act)
-            status = deployed.whole(judicators=judicators)
+            status = deployed.wait_healthy(judicators=judicators)
             assert deployed.site("--check").check().changed == set()
         addresses = {member.address.partition(":")[0] for member in status.mongodb}
         assert addresses == {deployed.lab.record.address(machine) for machine in judicators.values()}
@@ -91,5 +91,5 @@ def test_other_machines_take_a_judicator_s_place(deployed: Site, verbs: Verbs) -
         deployed.lab.wipe("j2")
         replace("j4", "j2", "j2", "j4", "another name")
         replace("j2", "j4", "j2", "j2", "the first name")
-    deployed.whole()
+    deployed.wait_healthy()
     assert deployed.site("--check").check().changed == set()

@@ -25,7 +25,7 @@ OUTAGE = 120.0
 @pytest.mark.parametrize("number", range(len(JUDICATORS)))
 def test_power_off_of_any_judicator_loses_and_doubles_nothing(deployed: Site, number: int, figure: Figure) -> None:
     victim = random.Random(SEED).sample(JUDICATORS, len(JUDICATORS))[number]
-    before = deployed.whole()
+    before = deployed.wait_healthy()
     address = deployed.lab.record.address(victim)
     roles = [
         *(["judge leader"] if before.leader == victim else []),
@@ -41,7 +41,7 @@ def test_power_off_of_any_judicator_loses_and_doubles_nothing(deployed: Site, nu
         noticed = outage(crowd.ledger, event, time.monotonic())
         began = time.monotonic()
         deployed.lab.start(victim)
-        deployed.whole()
+        deployed.wait_healthy()
         back = time.monotonic() - began
         crowd.flows()
         ledger = crowd.verify()
@@ -65,9 +65,9 @@ def test_a_wiped_host_comes_back_while_submissions_flow(
 ) -> None:
     """With one command and the inventory as it is; the other hosts' services run on."""
     victim = chance.choice(JUDICATORS if kind == "judicator" else EXECUTORS)
-    deployed.whole()
+    deployed.wait_healthy()
     inventory = (deployed.inventory / "hosts.yml").read_bytes()
-    files = deployed.written(victim)
+    files = deployed.fingerprint(victim)
     restarts = {host: deployed.restarts(host) for host in deployed.hosts if host != victim}
     with deployed.stream(1.0) as crowd:
         crowd.flows()
@@ -75,7 +75,7 @@ def test_a_wiped_host_comes_back_while_submissions_flow(
         assert deployed.lab.ssh(victim, "ls /etc/judge /var/lib/judge 2>/dev/null || echo bare") == "bare\n"
         crowd.flows()
         run = deployed.site("--limit", victim).check()
-        deployed.whole()
+        deployed.wait_healthy()
         crowd.flows()
         if kind == "executor":
             wait_for(lambda: victim in _judges(crowd.ledger.seen), 300, "a verdict of its own")
@@ -83,7 +83,7 @@ def test_a_wiped_host_comes_back_while_submissions_flow(
     figure(f"{victim} wiped and back: site.yml --limit {victim} {run.seconds:.0f} s, {len(ledger.ended)} submissions")
     assert run.changed_on(victim)
     assert {host for host, _ in run.changed} == {victim}
-    assert deployed.written(victim) == files
+    assert deployed.fingerprint(victim) == files
     assert {host: deployed.restarts(host) for host in restarts} == restarts
     assert (deployed.inventory / "hosts.yml").read_bytes() == inventory
 

@@ -68,7 +68,7 @@ def newer_bundle(site: Site, of: Path) -> None:
 
 def the_bundle_of_before(site: Site) -> None:
     """Made again, it is what hosts have after a rollback."""
-    site.whole()
+    site.wait_healthy()
     make_bundle(Path(str(site.lab.record.bundle)))
     assert site.site("--check").check().changed == set()
 
@@ -99,7 +99,7 @@ def test_all_secrets_are_replaced_and_shown_nowhere(deployed: Site, verbs: Verbs
     assert leaks(old | new, {"rotate.yml": runs[0].text, "the process list": watch.text()}) == []
     assert leaks(old | new, {f"the journal of {host}": journal(deployed.lab, host) for host in HOSTS}) == []
     assert not (deployed.secrets / "rotation").exists()
-    deployed.whole()
+    deployed.wait_healthy()
     assert deployed.site().check().changed == set()
 
 
@@ -112,7 +112,7 @@ def test_a_rotation_that_is_killed_anywhere_is_finished_by_another_run(
 
     tasks = len(deployed.play(*ROTATE, "--check").check().tasks)
     figure(f"rotate was cut off at: {', '.join(verbs.killed('rotate', HOSTS, tasks, play))}")
-    deployed.whole()
+    deployed.wait_healthy()
     assert not (deployed.secrets / "rotation").exists()
     assert deployed.site().check().changed == set()
 
@@ -242,5 +242,5 @@ def test_all_certificates_are_replaced_though_killed(deployed: Site, verbs: Verb
     verbs.measure("renew", HOSTS, lambda: runs.append(deployed.play(*renew).check()), planned=True)
     reached = verbs.killed("renew", HOSTS, len(runs[0].tasks), functools.partial(killed, deployed, renew))
     figure(f"renew was cut off at: {', '.join(reached)}")
-    deployed.whole()
+    deployed.wait_healthy()
     assert deployed.site().check().changed == set()

@@ -21,14 +21,14 @@ def test_bare_hosts_become_a_cluster_that_judges(deployed: Site, figure: Figure)
     if deployed.first:
         figure(f"site.yml on bare hosts, with -vvv --diff: {deployed.first.seconds:.0f} s")
         assert all(deployed.first.changed_on(host) for host in HOSTS)
-        assert deployed.foretold and deployed.foretold.changed == deployed.first.changed
+        assert deployed.preview and deployed.preview.changed == deployed.first.changed
     for host in HOSTS:
         assert deployed.lab.ssh(host, "ip route show default") == "", "no route out"
     handed = deployed.judgectl("submit", "--each", str(HELLO / "accepted/hello.c"), str(HELLO / "accepted/hello.py"))
     assert (handed.returncode, re.findall(r"^[A-Z]+", handed.stdout, re.MULTILINE)) == (0, ["AC", "AC"]), handed
     wrong = deployed.judgectl("submit", "--output", "json", str(HELLO / "wrong_answer/lower_case.py"))
     assert (wrong.returncode, json.loads(wrong.stdout)["verdict"]) == (10, "WA"), wrong
-    deployed.whole()
+    deployed.wait_healthy()
     judged = deployed.judgectl("examples", "--present", "examples")
     assert judged.returncode == 0, judged.stdout + judged.stderr
     assert "all as expected" in judged.stdout
@@ -63,9 +63,9 @@ def test_the_first_deployment_shows_no_secret(deployed: Site) -> None:
         pytest.skip("the kept lab was deployed before")
     assert "+log_level: info" in deployed.first.text
     for command in ("site.yml -vvv --diff", "bin/mongod", "bin/judge executor", "nginx"):
-        assert command in deployed.seen
+        assert command in deployed.process_text
     assert deployed.looks > 100
-    assert leaks(secrets, {"site.yml": deployed.first.text, "the process list": deployed.seen}) == []
+    assert leaks(secrets, {"site.yml": deployed.first.text, "the process list": deployed.process_text}) == []
 
 
 def test_systemd_finds_no_fault_with_the_units_where_they_run(deployed: Site) -> None:

@@ -75,7 +75,7 @@ def besieged(deployed: Site, attack: str, work: Callable[[Crowd], None]) -> None
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_everybody_else_is_served_meanwhile(deployed: Site, attack: str, figure: Figure) -> None:
-    deployed.whole()
+    deployed.wait_healthy()
     restarts = deployed.restarts("g1")
     took: dict[str, list[float]] = {"alive": [], "status": [], "a verdict": []}
 

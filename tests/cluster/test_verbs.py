@@ -87,7 +87,7 @@ class Stolen:
 @contextmanager
 def robbed(site: Site, verb: Verb, directory: Path) -> Iterator[list[Stolen]]:
     """Around what takes hosts out: their keys open something before and nothing after it, and nothing is left there."""
-    stolen = [Stolen(site, host, directory / host) for host in verb.hosts if verb.gone]
+    stolen = [Stolen(site, host, directory / host) for host in verb.hosts if verb.removed]
     for copy in stolen:
         copy.open_what_they_should()
     yield stolen
@@ -107,7 +107,7 @@ def robbed(site: Site, verb: Verb, directory: Path) -> Iterator[list[Stolen]]:
 
 def whole_run(site: Site, verbs: Verbs, verb: Verb) -> None:
     """Check mode foretells it, submissions do not notice it, and a second run has nothing to do."""
-    preview = site.play(*verb.play, "--check", "--diff").check() if verb.foretold else None
+    preview = site.play(*verb.play, "--check", "--diff").check() if verb.previewed else None
     runs: list[Run] = []
 
     def act() -> None:
@@ -131,7 +131,7 @@ def test_a_verb_is_foretold_and_not_noticed(deployed: Site, verbs: Verbs, verb: 
         whole_run(deployed, verbs, verb)
     if verb.back:
         whole_run(deployed, verbs, verb.back)
-    deployed.whole()
+    deployed.wait_healthy()
     for copy in stolen:
         copy.open_nothing()  # the name belongs to the cluster again, and the keys of before to nobody
     assert deployed.site("--check").check().changed == set()
@@ -143,7 +143,7 @@ def test_a_verb_is_foretold_and_not_noticed(deployed: Site, verbs: Verbs, verb: 
 def test_a_verb_that_is_killed_three_times_ends_as_if_it_had_not_been(
     deployed: Site, verbs: Verbs, verb: Verb, tmp_path: Path, figure: Figure
 ) -> None:
-    files = {host: deployed.written(host) for host in deployed.hosts}
+    files = {host: deployed.fingerprint(host) for host in deployed.hosts}
 
     def cut_off(verb: Verb) -> None:
         def act() -> None:
@@ -166,10 +166,10 @@ def test_a_verb_that_is_killed_three_times_ends_as_if_it_had_not_been(
         cut_off(verb)
     if verb.back:
         cut_off(verb.back)
-    deployed.whole()
+    deployed.wait_healthy()
     for copy in stolen:
         copy.open_nothing()
-    assert {host: deployed.written(host) for host in deployed.hosts} == files
+    assert {host: deployed.fingerprint(host) for host in deployed.hosts} == files
     assert deployed.site("--check").check().changed == set()
 
 
@@ -186,7 +186,7 @@ def test_what_would_lose_a_majority_is_refused_and_changes_nothing(deployed: Sit
     assert removed.code != 0
     assert "of etcd only 1 of 2 voters would be left healthy (j2 is down)" in removed.text
     assert not removed.changed
-    deployed.whole()
+    deployed.wait_healthy()
 
 
 @pytest.mark.parametrize("arguments", [("remove", "judge_remove=e1"), ("replace", "judge_replace=e1")])
@@ -242,7 +242,7 @@ def test_a_dead_executor_keeps_nobody_from_anything(deployed: Site) -> None:
     finally:
         deployed.lab.start("e2")
     deployed.play("playbooks/start.yml").check()
-    deployed.whole()
+    deployed.wait_healthy()
     deployed.play("playbooks/renew.yml", "-e", "judge_pki_renew_all=true", "--limit", "e2").check()
     assert deployed.site().check().changed == set()
 
@@ -250,7 +250,7 @@ def test_a_dead_executor_keeps_nobody_from_anything(deployed: Site) -> None:
 def test_site_is_refused_before_it_writes_where_a_majority_would_be_lost(deployed: Site) -> None:
     """And only where a member would be restarted: judicators are others' too."""
     limit = ("--limit", "all:!j2")
-    files = {host: deployed.written(host) for host in deployed.hosts}
+    files = {host: deployed.fingerprint(host) for host in deployed.hosts}
     deployed.lab.freeze("j2")
     try:
         assert deployed.site(*limit).check().changed == set()
@@ -260,11 +260,13 @@ def test_site_is_refused_before_it_writes_where_a_majority_would_be_lost(deploye
         deployed.lab.thaw("j2")
     assert refused.code != 0
     assert "judge-mongodb.service could not be restarted, so nothing was changed" in refused.text
-    assert {host: deployed.written(host) for host in ("j1", "j3", "g1")} == {h: files[h] for h in ("j1", "j3", "g1")}
+    assert {host: deployed.fingerprint(host) for host in ("j1", "j3", "g1")} == {
+        h: files[h] for h in ("j1", "j3", "g1")
+    }
     assert {host for host, _ in executors.changed} == {"e1", "e2"}
-    deployed.whole()
+    deployed.wait_healthy()
     deployed.site().check()
-    assert {host: deployed.written(host) for host in deployed.hosts} == files
+    assert {host: deployed.fingerprint(host) for host in deployed.hosts} == files
 
 
 def test_keys_of_another_kind_are_named(deployed: Site) -> None:

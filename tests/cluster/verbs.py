@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.cluster.table import KILLED, PLANNED, ROWS, Verb, text
+from tests.cluster.table import KILLED, PLANNED, ROWS, Verb, row_hosts
 from tests.support.clients import Ledger, faults, outage
 from tests.support.lab import ROOT, Run, Site
 
@@ -36,13 +36,13 @@ class Row:
     seconds: float
     verdicts: float | None = None
     acknowledged: float | None = None
-    lost: int | None = None
+    losses: int | None = None
     doubled: int | None = None
     wrong: int | None = None
 
     def line(self) -> str:
         times = ("-" if time is None else f"{time:.1f} s" for time in (self.verdicts, self.acknowledged))
-        counts = ("-" if count is None else str(count) for count in (self.lost, self.doubled, self.wrong))
+        counts = ("-" if count is None else str(count) for count in (self.losses, self.doubled, self.wrong))
         return f"| {' | '.join((self.verb, self.hosts, f'{self.seconds:.0f}', *times, *counts))} |"
 
 
@@ -126,7 +126,7 @@ class Verbs:
         kinds = [text.partition(":")[0] for text in faults(ledger)]
         losses, doubled = kinds.count("lost"), kinds.count("doubled")
         wrong = len(kinds) - losses - doubled
-        return Row(verb, text(hosts), seconds, verdicts, acknowledged, losses, doubled, wrong)
+        return Row(verb, row_hosts(hosts), seconds, verdicts, acknowledged, losses, doubled, wrong)
 
     def killed(self, verb: str, hosts: Sequence[str], tasks: int, play: Callable[[int], Run]) -> list[str]:
         """`cut_off` under the stream, with a row of its own: nothing is lost, however long a person takes to go on."""

@@ -249,7 +249,7 @@ class ProcessWatch:
 
     def __init__(self, lab: Lab) -> None:
         self.group = cgroups.controller("pids") / cgroups.group(lab.record.name)
-        self.seen: set[bytes] = set()
+        self.texts: set[bytes] = set()
         self.looks = 0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="process watch")
@@ -265,7 +265,7 @@ class ProcessWatch:
         self._thread.join()
 
     def text(self) -> str:
-        return "\n".join(sorted(line.decode("latin-1").replace("\0", " ").replace("\n", " ") for line in self.seen))
+        return "\n".join(sorted(line.decode("latin-1").replace("\0", " ").replace("\n", " ") for line in self.texts))
 
     def _run(self) -> None:
         while not self._stop.wait(PERIOD):
@@ -281,7 +281,7 @@ class ProcessWatch:
             for number in numbers:
                 for name in ("cmdline", "environ"):
                     try:
-                        self.seen.add(Path("/proc", number, name).read_bytes())
+                        self.texts.add(Path("/proc", number, name).read_bytes())
                     except OSError:
                         continue  # the process is gone
 
@@ -465,7 +465,7 @@ class Deployment:
         output = self.lab.ssh(host, f"find / \\( {pruned} \\) -prune -o -type f -exec sha256sum {{}} +")
         return {path: digest for digest, _, path in (line.partition("  ") for line in output.splitlines())}
 
-    def written(self, host: str) -> str:
+    def fingerprint(self, host: str) -> str:
         """A listing of what a deployment writes on a host, with SHA-256, owner and mode."""
         find = f"find {WRITTEN} -path /etc/judge/tls -prune -o -type f"
         listing = f"{find} -printf '%p %m %u:%g\\n' 2>/dev/null | sort"
@@ -534,24 +534,27 @@ EXECUTORS = tuple(name for name in HOSTS if name.startswith("e"))
 class Site(Deployment):
     """The hosts, and the cluster on them."""
 
-    foretold: Run | None = None  # what check mode said of the bare hosts
+    preview: Run | None = None  # what check mode said of the bare hosts
     first: Run | None = None  # the first deployment of the bare hosts, with everything that Ansible can say
-    seen: str = ""  # in the process lists meanwhile
+    process_text: str = ""  # in the process lists meanwhile
     looks: int = 0  # at the process lists
-    others: tuple[str, ...] = ()  # the servers of further gateways, which clients ask where the first does not answer
+    further_gateways: tuple[
+        str, ...
+    ] = ()  # the servers of further gateways, which clients ask where the first does not answer
 
     def deploy(self, *, foretell: bool) -> None:
         """Run site.yml for the first time, and watch it; `foretell`: in check mode before."""
         if foretell:
-            self.foretold = self.site("--check", "--diff").check()
+            self.preview = self.site("--check", "--diff").check()
         with ProcessWatch(self.lab) as watch:
             self.first = self.site("-vvv", "--diff").check()
-        self.seen, self.looks = watch.text(), watch.looks
+        self.process_text, self.looks = watch.text(), watch.looks
 
     def api(self, timeout: float = 60.0) -> Api:
         """A client as `judgectl` has it on the controller; for threads that are in the lab's network."""
         return Api(
-            dataclasses.replace(from_file(self.secrets / "client.yml"), alternatives=self.others), timeout=timeout
+            dataclasses.replace(from_file(self.secrets / "client.yml"), alternatives=self.further_gateways),
+            timeout=timeout,
         )
 
     def enter(self) -> None:
@@ -577,7 +580,7 @@ class Site(Deployment):
     def status(self, timeout: float = 60.0) -> StatusReply:
         return self.ask(lambda api: api.call(StatusReply, "GET", "/status"), timeout)
 
-    def whole(
+    def wait_healthy(
         self,
         timeout: float = 300.0,
         *,
@@ -740,7 +743,7 @@ class _Proxy(ThreadingHTTPServer):
         self.socket.close()
         self.socket = listening
         self.own = own
-        self.asked: list[str] = []
+        self.requests: list[str] = []
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Clients hang up as they like."""
@@ -751,7 +754,7 @@ class _Forward(BaseHTTPRequestHandler):
 
     def do_CONNECT(self) -> None:
         name, _, port = self.path.partition(":")
-        self.server.asked.append(name)
+        self.server.requests.append(name)
         with socket.create_connection((name, int(port)), _IDLE) as far:
             self.send_response(200)
             self.end_headers()
@@ -764,7 +767,7 @@ class _Forward(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """A page of another server, or of a directory here that stands for one."""
         url = urllib.parse.urlsplit(self.path)
-        self.server.asked.append(url.hostname or "")
+        self.server.requests.append(url.hostname or "")
         if url.hostname in self.server.own:
             self._own(self.server.own[url.hostname] / url.path.lstrip("/"))
             return
@@ -809,7 +812,7 @@ def proxy(
     """
     server = _Proxy(listen(), own or {})
     with serving(server):
-        yield server.server_address[1], server.asked
+        yield server.server_address[1], server.requests
 
 
 class Maker:

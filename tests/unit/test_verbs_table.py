@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.table import ALL, KILLED, ROWS, VERBS, named
+from tests.cluster.table import ALL, KILLED, ROWS, VERBS, row_hosts
 from tests.cluster.verbs import HEAD, Row, Table
 from tests.support.lab import HOSTS
 
@@ -56,7 +56,7 @@ def hosts_of(node: ast.expr) -> str | None:
         hosts = ast.literal_eval(node)
     except ValueError:
         return None
-    return hosts if isinstance(hosts, str) else named(hosts)
+    return hosts if isinstance(hosts, str) else row_hosts(hosts)
 
 
 def measured() -> Iterator[Measured]:
@@ -105,7 +105,7 @@ def test_every_row_was_measured() -> None:
 
 def test_an_unnamed_row_fails_its_test(tmp_path: Path) -> None:
     table = Table(tmp_path / "out/verbs.md")
-    table.keep(Row("reset" + KILLED, named(HOSTS), 12.3))
+    table.keep(Row("reset" + KILLED, row_hosts(HOSTS), 12.3))
     table.keep(Row("add", "g2", 50.0, 1.25, 0.5, 0, 0, 0))
     with pytest.raises(AssertionError, match=r"does not name \| dance \| j1 \|"):
         table.keep(Row("dance", "j1", 1.0))
