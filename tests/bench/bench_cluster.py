@@ -89,6 +89,14 @@ def bare(directory: Path, count: int, cores: Sequence[int]) -> float:
     return timed(loops)
 
 
+def plain(work: Path) -> None:
+    """Compile the C hello world and run it, without a sandbox."""
+    binary = work / "hello"
+    (work / "hello.c").write_text(HELLO)
+    subprocess.run(["gcc", "-O2", "-o", binary, work / "hello.c", "-lm"], check=True)
+    subprocess.run([binary], check=True, stdout=subprocess.DEVNULL)
+
+
 def program(source: str, tests: Sequence[m.Test] = (), problem: str | None = None) -> m.Submission:
     return m.Submission(language="c", source=source, filename="main.c", tests=list(tests), problem=problem)
 
@@ -125,18 +133,11 @@ def to_start(task: m.Task) -> float:
 
 def latency(ledger: Ledger, work: Path, rounds: int) -> None:
     """Submit-to-verdict and submit-to-start of a C hello world on an idle cluster."""
-    (work / "hello.c").write_text(HELLO)
-    binary = work / "hello"
-
-    def plain() -> None:
-        subprocess.run(["gcc", "-O2", "-o", binary, work / "hello.c", "-lm"], check=True)
-        subprocess.run([binary], check=True, stdout=subprocess.DEVNULL)
-
     submission = program(HELLO, [m.Test(name="1", input="", answer="hello\n")])
     alone, verdicts, starts = [], [], []
     with running(work / "idle") as cluster, cluster.api() as api:
         for index in range(rounds + 3):
-            alone_now = timed(plain)
+            alone_now = timed(lambda: plain(work))
             begin = time.monotonic()
             task = judged(api, api.submit(submission))
             took = time.monotonic() - begin

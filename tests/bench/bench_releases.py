@@ -12,7 +12,6 @@ import contextlib
 import dataclasses
 import os
 import statistics
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -25,7 +24,7 @@ import yaml
 
 from judge.config import MongodbClient
 from judge.mongodb.store import connect
-from tests.bench.bench_cluster import HELLO, SUM, bare, files, moment
+from tests.bench.bench_cluster import HELLO, SUM, bare, files, moment, plain
 from tests.bench.ledger import Ledger, percentile, timed
 from tests.support.cluster import Cluster, running
 
@@ -227,20 +226,13 @@ def _add_cpu(figures: Figures, label: str, cpu: dict[str, float]) -> None:
 
 
 def _over_bare(people: Sequence[Person], work: Path) -> float:
-    (work / "hello.c").write_text(HELLO)
-    binary = work / "hello"
-
-    def plain() -> None:
-        subprocess.run(["gcc", "-O2", "-o", binary, work / "hello.c", "-lm"], check=True)
-        subprocess.run([binary], check=True, stdout=subprocess.DEVNULL)
-
     submission = {
         "language": "c", "source": HELLO, "filename": "main.c",
         "tests": [{"name": "1", "input": "", "answer": "hello\n"}],
     }  # fmt: skip
     alone, in_cluster = [], []
     for _ in range(20):
-        alone.append(timed(plain))
+        alone.append(timed(lambda: plain(work)))
         in_cluster.append(timed(lambda: _one_by_one(people, submission, 1)))
     return (statistics.median(in_cluster) - statistics.median(alone)) * 1000
 

@@ -76,7 +76,7 @@ def test_an_admin_sees_what_goes_and_deletes(world, executor, chrome, look):
     assert width <= browser.width
 
 
-def test_nobody_else_finds_the_buttons(world, executor, chrome):
+def test_users_do_not_find_the_buttons_to_delete(world, executor, chrome):
     task = judged(world, executor, user="ada")
     browser = chrome(USER)
     browser.go(f"/submissions/{task}")

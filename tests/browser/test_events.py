@@ -53,7 +53,7 @@ def test_an_admin_adds_tries_and_removes(chrome, look):
     browser.sees("Nobody is told of verdicts yet")
 
 
-def test_nobody_else_finds_the_page(chrome):
+def test_users_do_not_find_the_page_of_webhooks(chrome):
     browser = chrome(USER)
     assert "Webhooks" not in browser.text(".top")
     browser.go("/webhooks")

@@ -174,7 +174,7 @@ def test_a_page_that_could_not_be_made_stays_until_it_can(browser, ids):
     wait_for(lambda: not browser.all("body[data-old]"), what="the page that is asked for anew")
 
 
-def test_what_comes_in_by_itself_takes_no_place_away(browser, ids):
+def test_an_update_of_a_list_keeps_focus_and_scroll_position(browser, ids):
     """Whoever has walked or scrolled into a list is still there when it has been replaced."""
     show(browser, ids, next(page for page in PAGES if page.name == "rejudgings"))
     browser.look(width=300)

@@ -60,7 +60,7 @@ def test_charts_fit_and_have_no_barriers(chrome, filled, name, look):
         assert browser.complaints() == []
 
 
-def test_a_chart_is_told_to_those_who_do_not_see_it(chrome, filled):
+def test_a_chart_has_a_text_for_screen_readers(chrome, filled):
     browser = chrome(ADMIN)
     browser.go("/figures")
     captions = {desc.get_attribute("id"): desc.get_attribute("textContent") for desc in browser.driver.find_elements(
@@ -81,7 +81,7 @@ def test_figures_of_machines_are_not_for_contestants(chrome, filled):
         assert browser.driver.find_elements(By.CSS_SELECTOR, ".chart svg") == []
 
 
-def test_what_is_judged_comes_into_the_charts(chrome, filled, world):
+def test_a_judged_submission_appears_in_the_charts(chrome, filled, world):
     """From the commit of a verdict, by the judicator's own loop, to the page."""
     task = world.client().call("add", source("print()"), AddReply).task.id
     wait_for(lambda: filled.report() and task in filled.work, what="the task")

@@ -65,7 +65,7 @@ def submit(browser, **fields):
     return task_of(browser)
 
 
-def test_a_submission_comes_to_its_verdict_before_ones_eyes(chrome, executor):
+def test_the_page_of_a_submission_follows_it_to_the_verdict(chrome, executor):
     browser = chrome(USER)
     task = submit(browser)
     browser.sees("Waiting")

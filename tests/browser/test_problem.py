@@ -150,7 +150,7 @@ def test_a_statement_runs_nothing_and_covers_nothing(chrome, people):
     assert json.dumps(browser.complaints()).count("Refused to execute") == 0
 
 
-def test_one_hands_in_from_the_page_without_a_script_too(chrome, people):
+def test_the_page_of_a_problem_takes_submissions_without_a_script(chrome, people):
     browser = chrome(USER, javascript=False)
     browser.go("/problems/caves")
     browser.sees("You have handed in nothing")

@@ -24,7 +24,7 @@ from judge.common.pki.authority import Authority
 from judge.model import messages as m
 from tests.cluster.conftest import SEED
 from tests.cluster.table import ALL
-from tests.cluster.verbs import Row, Verbs
+from tests.cluster.verbs import Row, Verbs, playing
 from tests.support.lab import (
     EXECUTORS,
     JUDICATORS,
@@ -96,11 +96,7 @@ def test_a_backup_takes_nothing_from_those_who_hand_in(deployed: Site, verbs: Ve
     runs: list[Run] = []
     verbs.measure("backup", ["j1"], lambda: runs.append(deployed.play(BACKUP).check()), planned=True)
     assert preview.changed == runs[0].changed != set()
-
-    def again(kill_at: int) -> Run:
-        return deployed.play(BACKUP, kill_at=kill_at)
-
-    verbs.killed("backup", ["j1"], len(runs[0].tasks), again)
+    verbs.killed("backup", ["j1"], len(runs[0].tasks), playing(deployed, BACKUP))
     # Now there are older ones, some of which go.
     deployed.rehearsed(BACKUP)
     copies = deployed.secrets / "backups"
@@ -154,12 +150,7 @@ def test_all_hosts_are_wiped_and_every_submission_comes_back(
     assert refused.code != 0 and "nothing was done yet; it restores" in refused.text
     preview = deployed.play(RESTORE, *confirmed, "--check", "--diff").check()
     runs: list[Run] = []
-
-    def restored(kill_at: int) -> Run:
-        runs.append(deployed.play(RESTORE, *confirmed, kill_at=kill_at))
-        return runs[-1]
-
-    verbs.cut_off("restore", 30, restored)
+    verbs.cut_off("restore", 30, playing(deployed, RESTORE, *confirmed, runs=runs))
     assert changed(runs) == preview.changed
     seconds = time.monotonic() - began
     deployed.wait_healthy()
@@ -220,12 +211,7 @@ def test_one_judicator_is_left_and_becomes_a_cluster(deployed: Site, verbs: Verb
     preview = deployed.play(RECOVER, *confirmed, "--check", "--diff").check()
     assert (deployed.restarts(survivor), deployed.fingerprint(survivor)) == state
     runs: list[Run] = []
-
-    def recovered(kill_at: int) -> Run:
-        runs.append(deployed.play(RECOVER, *confirmed, kill_at=kill_at))
-        return runs[-1]
-
-    reached = verbs.cut_off("recover", 60, recovered)
+    reached = verbs.cut_off("recover", 60, playing(deployed, RECOVER, *confirmed, runs=runs))
     assert changed(runs) == preview.changed
     deployed.wait_healthy()
     figure(f"recovered from {survivor}, cut off at {reached}: in all {time.monotonic() - began:.0f} s")

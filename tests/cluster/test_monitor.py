@@ -119,7 +119,7 @@ def test_a_change_is_foretold_and_taken_over_without_a_restart(monitored: Site) 
     assert monitored.lab.ssh("m1", "systemctl show -p MainPID prometheus") == started
 
 
-def test_what_dashboards_and_alerts_ask_for_is_served(monitored: Site) -> None:
+def test_every_metric_of_dashboards_and_alerts_is_served(monitored: Site) -> None:
     """Names, and the values of labels that are asked for by name, also of what has never happened."""
     submit(monitored)
     assert monitored.judgectl("get", "0" * 24).returncode != 0  # for judge_rpc_errors_total

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 import shutil
@@ -14,7 +13,7 @@ import yaml
 
 from judge.deploy.bundle.__main__ import write_manifest
 from judge.deploy.bundle.files import read_manifest
-from tests.cluster.verbs import Verbs
+from tests.cluster.verbs import Verbs, playing
 from tests.support.lab import (
     HOSTS,
     JUDICATORS,
@@ -77,10 +76,6 @@ def mongods(site: Site) -> set[str]:
     return {site.lab.ssh(host, "sha256sum </proc/$(pgrep -xo mongod)/exe").split()[0] for host in JUDICATORS}
 
 
-def killed(site: Site, arguments: tuple[str, ...], number: int) -> Run:
-    return site.play(*arguments, kill_at=number)
-
-
 def test_all_secrets_are_replaced_and_shown_nowhere(deployed: Site, verbs: Verbs) -> None:
     old = deployed.all_secrets()
     preview = deployed.play(*ROTATE, "--check", "--diff").check()
@@ -128,7 +123,7 @@ def test_a_lost_secret_is_refused_before_anything_is_changed(deployed: Site) -> 
         (deployed.secrets / "mongodb.password").chmod(0o600)
 
 
-def test_what_differs_and_what_runs_is_told(deployed: Site, tmp_path: Path) -> None:
+def test_drift_and_running_versions_are_reported(deployed: Site, tmp_path: Path) -> None:
     assert json.loads(deployed.judgectl("drift", "--json").stdout) == []
     deployed.lab.ssh("e1", "echo '# by hand' >> /etc/judge/executor.yml")
     drift = deployed.judgectl("drift", "--json")
@@ -227,9 +222,9 @@ def test_to_the_next_release_and_back_though_killed(
     assert mongods(deployed) == mongod
     assert deployed.play(*back).check().changed == set()
     assert [run.changed for run in preview] == [run.changed for run in runs]
-    reached = verbs.killed("upgrade", HOSTS, len(runs[0].tasks), functools.partial(killed, deployed, upgrade))
+    reached = verbs.killed("upgrade", HOSTS, len(runs[0].tasks), playing(deployed, *upgrade))
     figure(f"upgrade was cut off at: {', '.join(reached)}")
-    reached = verbs.killed("rollback", HOSTS, len(runs[1].tasks), functools.partial(killed, deployed, back))
+    reached = verbs.killed("rollback", HOSTS, len(runs[1].tasks), playing(deployed, *back))
     figure(f"rollback was cut off at: {', '.join(reached)}")
     assert {deployed.lab.ssh(host, "readlink /opt/judge/current").strip() for host in HOSTS} == {before}
     assert mongods(deployed) == mongod
@@ -240,7 +235,7 @@ def test_all_certificates_are_replaced_though_killed(deployed: Site, verbs: Verb
     renew = ("playbooks/renew.yml", "-e", "judge_pki_renew_all=true")
     runs: list[Run] = []
     verbs.measure("renew", HOSTS, lambda: runs.append(deployed.play(*renew).check()), planned=True)
-    reached = verbs.killed("renew", HOSTS, len(runs[0].tasks), functools.partial(killed, deployed, renew))
+    reached = verbs.killed("renew", HOSTS, len(runs[0].tasks), playing(deployed, *renew))
     figure(f"renew was cut off at: {', '.join(reached)}")
     deployed.wait_healthy()
     assert deployed.site().check().changed == set()

@@ -74,7 +74,7 @@ def besieged(deployed: Site, attack: str, work: Callable[[Crowd], None]) -> None
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_everybody_else_is_served_meanwhile(deployed: Site, attack: str, figure: Figure) -> None:
+def test_people_are_served_during_an_attack(deployed: Site, attack: str, figure: Figure) -> None:
     deployed.wait_healthy()
     restarts = deployed.restarts("g1")
     took: dict[str, list[float]] = {"alive": [], "status": [], "a verdict": []}

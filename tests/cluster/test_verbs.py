@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from tests.cluster.table import VERBS, Verb
-from tests.cluster.verbs import Verbs
+from tests.cluster.verbs import Verbs, playing
 from tests.support.lab import JUDICATORS, ROOT, Figure, Run, Site, changed, lab_marks
 from tests.support.processes.thief import DOORS, OPEN
 
@@ -151,12 +151,7 @@ def test_a_verb_that_is_killed_three_times_ends_as_if_it_had_not_been(
                 verb.before(deployed)
             preview = deployed.play(*verb.play, "--check").check()
             runs: list[Run] = []
-
-            def play(at: int) -> Run:
-                runs.append(deployed.play(*verb.play, kill_at=at))
-                return runs[-1]
-
-            reached = verbs.cut_off(verb.label, len(preview.tasks), play)
+            reached = verbs.cut_off(verb.label, len(preview.tasks), playing(deployed, *verb.play, runs=runs))
             assert changed(runs) == preview.changed
             figure(f"{verb.name} {', '.join(verb.hosts)} was cut off at: {'; '.join(reached)}")
 
@@ -173,7 +168,7 @@ def test_a_verb_that_is_killed_three_times_ends_as_if_it_had_not_been(
     assert deployed.site("--check").check().changed == set()
 
 
-def test_what_would_lose_a_majority_is_refused_and_changes_nothing(deployed: Site) -> None:
+def test_a_loss_of_the_majority_is_refused_and_changes_nothing(deployed: Site) -> None:
     stopped = deployed.play("playbooks/stop.yml", "--limit", "j1,j3")
     assert stopped.code != 0
     assert "of etcd 1 of 3 voters would run on, and 2 decide" in stopped.text

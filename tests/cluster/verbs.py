@@ -46,6 +46,18 @@ class Row:
         return f"| {' | '.join((self.verb, self.hosts, f'{self.seconds:.0f}', *times, *counts))} |"
 
 
+def playing(site: Site, *arguments: str, runs: list[Run] | None = None) -> Callable[[int], Run]:
+    """What runs this playbook and kills it at its task of a number; each run is kept in `runs`."""
+
+    def play(number: int) -> Run:
+        run = site.play(*arguments, kill_at=number)
+        if runs is not None:
+            runs.append(run)
+        return run
+
+    return play
+
+
 class Table:
     """The rows of one session, of whatever clusters."""
 

@@ -87,43 +87,13 @@ def two() -> Iterator[tuple[Sandbox, Sandbox]]:
         yield first, second
 
 
-def test_what_one_holds_the_other_does_not_see(two: tuple[Sandbox, Sandbox]) -> None:
-    first, second = two
-    first.put("run", program(HOLDER), 0o755)
+def while_held(box: Sandbox, program: list[str], meanwhile: Callable[[], str]) -> str:
+    """What `meanwhile` returns while a program in this sandbox holds what it has said that it got."""
     near, theirs = socket.socketpair()
     ended: list[str] = []
 
     def hold() -> None:
-        outcome = first.run(Command(["/box/run"], Limits(cpu=5, wall=120), stdin=theirs.fileno()))
-        ended.append(f"{outcome.exit_code} {' '.join(sorted(outcome.killed))} {text(outcome)}")
-
-    thread = threading.Thread(target=hold)
-    thread.start()
-    try:
-        near.settimeout(60)
-        assert near.recv(1) == b"h", ended
-        output = text(run_c(second, SPY))
-    finally:
-        near.close()
-        thread.join()
-        theirs.close()
-    assert output == "end\n"
-    assert ended == ["0  "]
-
-
-@pytest.fixture(scope="module")
-def objects() -> bytes:
-    return program(Path(__file__).with_name("objects.c").read_text(), "-pthread")
-
-
-def while_held(box: Sandbox, name: str, meanwhile: Callable[[], str]) -> str:
-    """What `meanwhile` returns while a run in this sandbox holds the object."""
-    near, theirs = socket.socketpair()
-    ended: list[str] = []
-
-    def hold() -> None:
-        command = Command(["/box/objects", "hold", name], LIMITS, stdin=theirs.fileno())
-        with box.run(command) as outcome:
+        with box.run(Command(program, LIMITS, stdin=theirs.fileno())) as outcome:
             ended.append(f"{outcome.exit_code} {' '.join(sorted(outcome.killed))} {outcome.read_stderr().decode()}")
 
     thread = threading.Thread(target=hold)
@@ -140,8 +110,19 @@ def while_held(box: Sandbox, name: str, meanwhile: Callable[[], str]) -> str:
     return result
 
 
+def test_locks_and_hints_of_one_sandbox_do_not_show_in_another(two: tuple[Sandbox, Sandbox]) -> None:
+    first, second = two
+    first.put("run", program(HOLDER), 0o755)
+    assert while_held(first, ["/box/run"], lambda: text(run_c(second, SPY))) == "end\n"
+
+
+@pytest.fixture(scope="module")
+def objects() -> bytes:
+    return program(Path(__file__).with_name("objects.c").read_text(), "-pthread")
+
+
 @pytest.mark.parametrize("shared", OBJECTS, ids=lambda shared: shared.name)
-def test_what_one_container_does_to_a_shared_object_the_other_does_not_see(
+def test_a_held_object_does_not_show_in_another_container(
     two: tuple[Sandbox, Sandbox], objects: bytes, shared: SharedObject
 ) -> None:
     first, second = two
@@ -153,7 +134,7 @@ def test_what_one_container_does_to_a_shared_object_the_other_does_not_see(
 
     alone = see()
     assert alone.strip(), "the program printed nothing: it tried nothing"
-    assert while_held(first, shared.name, see) == alone
+    assert while_held(first, ["/box/objects", "hold", shared.name], see) == alone
     assert see() == alone
 
 
@@ -162,7 +143,7 @@ def test_the_page_of_shared_objects_is_the_table() -> None:
     assert table() in page.read_text(), "print it with python -m tests.hostile.objects"
 
 
-def test_locks_of_other_programs_are_not_seen_either(two: tuple[Sandbox, Sandbox]) -> None:
+def test_locks_of_the_hosts_programs_do_not_show(two: tuple[Sandbox, Sandbox]) -> None:
     """A program cannot tell whether a daemon of the host has locked a file that both can open."""
     with Path("/usr/bin/env").open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -199,7 +180,7 @@ def test_no_mark_on_a_device_reaches_another_container(two: tuple[Sandbox, Sandb
     assert text(run_c(two[1], MARKS)) == before
 
 
-def test_what_is_in_the_page_cache_is_not_a_programs_to_drop(two: tuple[Sandbox, Sandbox]) -> None:
+def test_a_program_cannot_drop_pages_from_the_page_cache(two: tuple[Sandbox, Sandbox]) -> None:
     """What one drops, the next reads slowly: a message, and a forged account of memory."""
     path = Path("/usr/bin/env")
     drop = """

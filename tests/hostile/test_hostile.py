@@ -72,7 +72,7 @@ def test_verdict(name: str, host: Host, judge: Judge) -> None:
     assert host.hits() == []
 
 
-def test_the_checks_see(tmp_path: Path) -> None:
+def test_each_check_sees_its_fault(tmp_path: Path) -> None:
     """Checks that never fail prove nothing: each is given something to find."""
     before = Traces.now(tmp_path)
     with Host(tmp_path / "bait") as bait:

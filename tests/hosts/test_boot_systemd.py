@@ -34,6 +34,7 @@ class Host(lab.SystemdHost):
 
     def drop_in(self, name: str, section: str, text: str) -> None:
         self.write(f"/etc/systemd/system/judge-{name}.service.d/{section}.conf", f"[Service]\n{text}\n")
+        self.run("systemctl", "daemon-reload")
 
     def fresh(self) -> None:
         """Nothing runs, nothing is remembered."""
@@ -204,7 +205,6 @@ def test_an_end_without_a_fault_is_restarted_too(host):
 
 def test_a_stuck_loop_is_ended_by_systemd_and_counted(host):
     host.drop_in("executor", "test", "WatchdogSec=1")
-    host.run("systemctl", "daemon-reload")
     host.start()
     pid = host.pid("executor")
     host.control("executor", beat=False)
@@ -214,7 +214,7 @@ def test_a_stuck_loop_is_ended_by_systemd_and_counted(host):
     assert "executor: was killed by SIGABRT: systemd's watchdog ended it, as its loop made no progress" in host.log()
 
 
-def test_one_that_does_not_serve_is_killed_and_restarted(host):
+def test_a_service_that_does_not_serve_is_killed_and_restarted(host):
     host.start()
     pid = host.pid("etcd")
     host.control("etcd", port=2379, serve=False)
@@ -248,7 +248,7 @@ def test_a_start_that_does_not_get_ready_is_killed(host):
     host.wait(executor="RUNNING")
 
 
-def test_one_that_is_deaf_to_sigterm_is_killed_after_its_grace(host):
+def test_a_service_deaf_to_sigterm_is_killed_after_its_grace(host):
     host.control("executor", deaf=True)
     host.start()
     host.run("systemctl", "stop", "judge-boot")
@@ -269,7 +269,6 @@ def test_a_killed_boot_comes_back_and_finds_its_services(host):
 
 def test_a_config_that_changed_while_boot_was_away_replaces_the_service(host):
     host.drop_in("boot", "test", "Restart=no")
-    host.run("systemctl", "daemon-reload")
     host.start()
     pids = {name: host.pid(name) for name in SERVICES}
     host.run("systemctl", "kill", "--signal=SIGKILL", "judge-boot")
@@ -308,14 +307,12 @@ def test_a_masked_unit_is_fatal_at_once(host):
 
 def test_a_program_that_cannot_be_started_says_where_to_look(host):
     host.drop_in("executor", "test", "ExecStart=\nExecStart=/opt/judge/nothing")
-    host.run("systemctl", "daemon-reload")
     host.start(executor="FATAL")
     assert "ended with exit code 203: systemd could not start its program" in host.state()["executor"]["reason"]
 
 
 def test_a_stuck_boot_is_ended_and_restarted_by_systemd(host):
     host.drop_in("boot", "test", "WatchdogSec=1")
-    host.run("systemctl", "daemon-reload")
     host.start()
     boot, etcd = host.pid("boot"), host.pid("etcd")
     host.run("systemctl", "kill", "--signal=SIGSTOP", "judge-boot")

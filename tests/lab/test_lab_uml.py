@@ -63,7 +63,7 @@ def test_a_kernel_of_its_own_with_cgroups_of_version_2(lab: Lab) -> None:
         lab.ssh("u1", f"systemd-run --quiet --wait -p MemoryMax=32M {hog}")
 
 
-def test_it_sees_the_machine_and_changes_nothing_of_it(lab: Lab, tmp_path: Path) -> None:
+def test_a_uml_host_reads_the_machines_files_and_writes_none(lab: Lab, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("mine")
     assert lab.ssh("u1", f"cat {uml.MACHINE}{file}") == "mine"
@@ -117,12 +117,12 @@ def test_power_cable_and_hang(lab: Lab) -> None:
     assert lab.ssh("u1", "ls /etc/mark 2>/dev/null || echo bare").strip() == "bare"
 
 
-def test_it_has_no_small_disks(lab: Lab) -> None:
+def test_a_uml_host_has_no_small_disks(lab: Lab) -> None:
     with pytest.raises(UsageError, match="u1 has no small disks"):
         lab.fill("u1", "/srv/data", "16M", full=True)
 
 
-def test_it_is_in_no_group_of_the_inventory(lab: Lab) -> None:
+def test_a_uml_host_is_in_no_group_of_the_inventory(lab: Lab) -> None:
     text = (Path(lab.record.inventory) / "hosts.yml").read_text()
     assert "e1" in text and "u1" not in text
     status = json.loads(command("status", "--name", lab.record.name, "--json").stdout)
