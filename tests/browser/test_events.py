@@ -29,7 +29,7 @@ def test_an_admin_adds_tries_and_removes(chrome, look):
     browser.fill(name="near", url="http://127.0.0.1:9/")
     browser.press("Save")
     browser.sees("no public address")
-    assert browser.one("main [name=name]").get_attribute("value") == "near", "what was typed is still there"
+    assert browser.element("main [name=name]").get_attribute("value") == "near", "what was typed is still there"
     browser.complaints()  # of the answer 400, which is what it should be
     browser.fill(name="board", url="http://none.invalid/x")
     browser.press("Save")

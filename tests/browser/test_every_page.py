@@ -143,11 +143,11 @@ def test_the_places_to_go_are_one_line_and_on_phones_one_button(browser, ids, to
     show(browser, ids, Page("", "home", "/", token, sees="Cave Walk"))
     browser.look(width=1024)
     links = browser.all("nav.places a")
-    assert len({link.rect["y"] for link in links}) == 1 and browser.one(".top").size["height"] < 70
-    assert not browser.one(".menu").is_displayed()
+    assert len({link.rect["y"] for link in links}) == 1 and browser.element(".top").size["height"] < 70
+    assert not browser.element(".menu").is_displayed()
     browser.look(width=390)
-    assert browser.one(".top").size["height"] < 70 and not browser.one("nav.places").is_displayed()
-    browser.one(".menu summary").click()
+    assert browser.element(".top").size["height"] < 70 and not browser.element("nav.places").is_displayed()
+    browser.element(".menu summary").click()
     assert [link.text for link in browser.all(".menu a")][:3] == ["Problems", "Submissions", "Submit"]
     assert len(browser.all(".menu a")) == len(links)
     assert browser.barriers() == []
@@ -168,7 +168,7 @@ def test_a_page_that_could_not_be_made_stays_until_it_can(browser, ids):
     )
     log = "return (window.told || []).slice(0, 2)"  # a page that was loaded anew has none
     wait_for(lambda: browser.driver.execute_script(log) == [503, 503], what="a page that asks twice and stays")
-    assert browser.all("body[data-old]") and browser.driver.switch_to.active_element == browser.one("main a")
+    assert browser.all("body[data-old]") and browser.driver.switch_to.active_element == browser.element("main a")
     # As if it could be made now.
     browser.driver.execute_script("window.fetch = async () => ({status: 200})")
     wait_for(lambda: not browser.all("body[data-old]"), what="the page that is asked for anew")
@@ -185,7 +185,7 @@ def test_an_update_of_a_list_keeps_focus_and_scroll_position(browser, ids):
         link,
     )
     wait_for(lambda: not browser.all("#live[data-old]"), what="the next look")
-    assert browser.driver.switch_to.active_element == browser.one(link)
+    assert browser.driver.switch_to.active_element == browser.element(link)
     assert browser.driver.execute_script("return document.querySelector('#live .scroll').scrollLeft") == 7
 
 
@@ -211,7 +211,7 @@ def test_an_account_from_its_adding_to_its_deletion(browser, ids):
     browser.fill(role="judge", per_minute="5")
     browser.press("Save")
     browser.sees("eve is changed.")
-    browser.one("details.more summary").click()
+    browser.element("details.more summary").click()
     browser.fill(label="phone")
     browser.press("Make a token")
     browser.sees("shown this once")

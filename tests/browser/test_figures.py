@@ -68,7 +68,7 @@ def test_a_chart_has_a_text_for_screen_readers(chrome, filled):
     assert "At most 140 submissions waited" in captions["d-waiting"]
     assert "Accepted: " in captions["d-verdicts"]
     assert "95 of 100 within" in captions["d-times"]
-    browser.one("#all-figures summary").click()
+    browser.element("#all-figures summary").click()
     table = browser.driver.execute_script("return document.querySelector('#all-figures tbody').innerText")
     assert "140" in [row.split()[1] for row in table.splitlines()]
 

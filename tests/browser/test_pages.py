@@ -148,14 +148,14 @@ def test_a_file_that_is_no_source_loses_nothing(chrome, executor, tmp_path):
     browser = chrome(USER)
     (tmp_path / "prog.c").write_bytes(b"\x7fELF\0\0")
     browser.go("/submit")
-    browser.one("main details summary").click()
+    browser.element("main details summary").click()
     browser.fill(language="python3", source="typed before", stdin="1 2", cpu="1.5", file=str(tmp_path / "prog.c"))
     browser.press("Submit")
     browser.sees("The source contains a NUL byte, so it is not text", ".field.wrong")
-    assert browser.one("[name=source]").get_attribute("value") == "typed before"
-    assert browser.one("[name=stdin]").get_attribute("value") == "1 2"
-    assert browser.one("[name=cpu]").get_attribute("value") == "1.5"
-    assert browser.one("[name=language]").get_attribute("value") == "python3"
+    assert browser.element("[name=source]").get_attribute("value") == "typed before"
+    assert browser.element("[name=stdin]").get_attribute("value") == "1 2"
+    assert browser.element("[name=cpu]").get_attribute("value") == "1.5"
+    assert browser.element("[name=language]").get_attribute("value") == "python3"
     browser.shot("submit-binary")
 
 
@@ -265,7 +265,7 @@ def test_a_rejudging_from_choice_to_apply(chrome, executor):
     browser.sees("Earlier verdicts")
     browser.sees("Ran", ".headline")
     browser.sees("The answer of test 2 was wrong")
-    browser.one("#t-1 summary").click()
+    browser.element("#t-1 summary").click()
     browser.sees("Peak memory")
     browser.shot("rejudge-evidence")
     # On a busy machine a status may come late (504); what the policy forbids or a script breaks on never may.
@@ -275,13 +275,13 @@ def test_a_rejudging_from_choice_to_apply(chrome, executor):
 def test_the_editor_colours_indents_guesses_and_lets_the_keyboard_go(chrome, executor):
     browser = chrome(USER)
     browser.go("/submit")
-    field = browser.one(".CodeMirror")
+    field = browser.element(".CodeMirror")
     field.click()
     keys = browser.driver.switch_to.active_element
     keys.send_keys("#include <iostream>", Keys.ENTER, "int main() {", Keys.ENTER, "return 0;")
     typed = browser.driver.execute_script("return document.querySelector('.CodeMirror').CodeMirror.getValue()")
     assert typed == "#include <iostream>\nint main() {\n    return 0;\n}"
-    assert browser.one("main [name=language]").get_attribute("value") == "cpp"
+    assert browser.element("main [name=language]").get_attribute("value") == "cpp"
     browser.sees("It looks like C++")
     assert browser.driver.find_elements(By.CSS_SELECTOR, ".CodeMirror .cm-meta, .CodeMirror .cm-keyword, .cm-type")
     keys.send_keys(Keys.TAB)
@@ -290,7 +290,7 @@ def test_the_editor_colours_indents_guesses_and_lets_the_keyboard_go(chrome, exe
     assert browser.driver.switch_to.active_element != keys, "after Escape it goes to the next field"
     # A person who has chosen a language keeps it, whatever the text looks like.
     browser.fill(language="c", source="print(1)\n")
-    assert browser.one("main [name=language]").get_attribute("value") == "c"
+    assert browser.element("main [name=language]").get_attribute("value") == "c"
     browser.press("Submit")
     task = task_of(browser)
     assert take(executor, task).submission.source == "print(1)\n"

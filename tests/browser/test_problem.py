@@ -82,7 +82,7 @@ def hit(browser):
 def test_a_problem_is_read_on_every_screen(chrome, people, name, look):
     browser = chrome(USER, **look)
     browser.go("/problems")
-    browser.one("a.title[href='/problems/caves']").click()
+    browser.element("a.title[href='/problems/caves']").click()
     browser.sees("You walk through a cave", ".statement")
     browser.sees("Sample output 2 Copy Download impossible")
     # Formulas are drawn, pictures are there, nothing is wider than the screen.
@@ -121,7 +121,7 @@ def test_a_pdf_is_shown_in_the_page(chrome, people):
     browser = chrome(USER)
     browser.go("/problems/caves?language=en&kind=pdf")
     browser.sees("Sample input 1")
-    frame = browser.one("object.pdf")
+    frame = browser.element("object.pdf")
     assert frame.size["height"] > 400
     answer = browser.driver.execute_async_script(
         "const done = arguments[0]; fetch(document.querySelector('object.pdf').data)"
@@ -137,14 +137,14 @@ def test_a_statement_runs_nothing_and_covers_nothing(chrome, people):
     browser.go("/problems/evil")
     browser.sees("Evil", "h1")
     wait_for(lambda: browser.driver.execute_script("return document.images.length > 1"), what="the picture")
-    browser.one(".button.primary").click()
+    browser.element(".button.primary").click()
     assert hit(browser) is None
     assert browser.driver.find_elements(By.CSS_SELECTOR, ".statement script, .statement svg, .statement form") == []
     assert browser.driver.find_elements(By.CSS_SELECTOR, ".statement [style], .statement [id=live]") == []
     assert browser.barriers() == []
     assert browser.complaints() == []
     # The picture by itself, as whoever opens it in a tab of its own would have it.
-    picture = browser.one(".statement img[src]").get_attribute("src")
+    picture = browser.element(".statement img[src]").get_attribute("src")
     browser.driver.get(picture)
     assert hit(browser) is None and "script" not in browser.driver.page_source
     assert json.dumps(browser.complaints()).count("Refused to execute") == 0
@@ -155,7 +155,7 @@ def test_the_page_of_a_problem_takes_submissions_without_a_script(chrome, people
     browser.go("/problems/caves")
     browser.sees("You have handed in nothing")
     assert browser.driver.find_elements(By.CSS_SELECTOR, "button.copy:not([hidden])") == []
-    browser.one("details.more summary").click()
+    browser.element("details.more summary").click()
     browser.fill(language="c", source="int main(void) { return 0; }")
     browser.press("Submit", "#submit")
     wait_for(lambda: "/submissions/" in browser.driver.current_url, what="the page of the submission")
@@ -164,7 +164,7 @@ def test_the_page_of_a_problem_takes_submissions_without_a_script(chrome, people
     people.executor.report(accepted(people.executor.work[task]), vacant=0)
     browser.go("/problems/caves")
     browser.sees("AC")
-    assert browser.one(f"a.id[title='{task}']")
+    assert browser.element(f"a.id[title='{task}']")
 
 
 def test_samples_are_copied_as_they_are(chrome, people):
@@ -173,7 +173,7 @@ def test_samples_are_copied_as_they_are(chrome, people):
     browser.driver.execute_cdp_cmd(
         "Browser.grantPermissions", {"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}
     )
-    button = browser.one("button.copy")
+    button = browser.element("button.copy")
     assert button.is_displayed()
     button.click()
     browser.sees("Copied", ".sample")

@@ -124,7 +124,7 @@ class Chrome:
     def go(self, path: str) -> None:
         self.driver.get(self.base + path)
 
-    def one(self, selector: str) -> WebElement:
+    def element(self, selector: str) -> WebElement:
         return self.driver.find_element(By.CSS_SELECTOR, selector)
 
     def all(self, selector: str) -> list[WebElement]:
@@ -135,7 +135,7 @@ class Chrome:
 
         def read() -> list[str]:
             try:
-                return [str(self.one(selector).text)]
+                return [str(self.element(selector).text)]
             except (NoSuchElementException, StaleElementReferenceException):
                 return []
 
@@ -143,7 +143,7 @@ class Chrome:
 
     def fill(self, **fields: str) -> None:
         for name, value in fields.items():
-            field = self.one(f"main [name={name}]:not([type=hidden])")
+            field = self.element(f"main [name={name}]:not([type=hidden])")
             # The editor stands in the field's place, and closes brackets that somebody types.
             if self.driver.execute_script(_INTO_EDITOR, field, value):
                 continue
@@ -155,7 +155,7 @@ class Chrome:
                 field.send_keys(value)
 
     def press(self, words: str, inside: str = "main") -> None:
-        for button in self.one(inside).find_elements(By.CSS_SELECTOR, "button"):
+        for button in self.element(inside).find_elements(By.CSS_SELECTOR, "button"):
             if button.text == words:
                 button.click()
                 return
@@ -381,7 +381,7 @@ def _send(button: str, **fields: str) -> Callable[[Chrome], None]:
 
 
 def _wrong_limit(browser: Chrome) -> None:
-    browser.one("details.more summary").click()
+    browser.element("details.more summary").click()
     browser.fill(language="c", source="int main(void) {}", cpu="soon")
     browser.press("Submit")
 
@@ -393,7 +393,7 @@ def _unfold(browser: Chrome) -> None:
 
 def _token(browser: Chrome) -> None:
     if browser.all("details.more summary"):
-        browser.one("details.more summary").click()
+        browser.element("details.more summary").click()
     browser.fill(label="phone")
     browser.press("Make a token")
 
