@@ -6,6 +6,7 @@ import argparse
 import signal
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.bench import (
@@ -20,9 +21,30 @@ from tests.bench import (
 )
 from tests.bench.ledger import Ledger
 
-PARTS = ("sandbox", "channels", "latency", "throughput", "rejudge", "queue", "import", "listeners", "gateway")
+Part = Callable[[Ledger, Path, argparse.Namespace], None]
+
+
+def _throughput(ledger: Ledger, work: Path, options: argparse.Namespace) -> None:
+    alone = bench_cluster.one_slot(ledger, work, options.count)
+    bench_cluster.two_slots(ledger, work, options.count, alone)
+
+
+PARTS: dict[str, Part] = {
+    "sandbox": lambda ledger, *_: bench_sandbox.measure(ledger),
+    "channels": lambda ledger, *_: bench_channels.measure(ledger),
+    "latency": lambda ledger, work, options: bench_cluster.latency(ledger, work, options.rounds),
+    "throughput": _throughput,
+    "rejudge": lambda ledger, work, options: bench_cluster.rejudge(ledger, work, options.old),
+    "queue": lambda ledger, work, options: bench_queue.measure(ledger, work, options.waiting, options.rounds),
+    "import": lambda ledger, work, _: bench_import.measure(ledger, work),
+    "listeners": lambda ledger, work, _: bench_listeners.measure(ledger, work),
+    "gateway": lambda ledger, work, _: bench_gateway.measure(ledger, work),
+}
 # Parts that are run when they are asked for only: they need minutes, and gigabytes of disk.
-MORE = ("import-large", "releases")
+MORE: dict[str, Part] = {
+    "import-large": lambda ledger, work, _: bench_import.measure_large(ledger, work),
+    "releases": lambda ledger, work, options: bench_releases.measure(ledger, work, options.release, rounds=3),
+}
 
 
 def main() -> int:
@@ -47,29 +69,9 @@ def main() -> int:
     ledger = Ledger()
     with tempfile.TemporaryDirectory(prefix="judge-bench-") as name:
         work = Path(name)
-        if "sandbox" in parts:
-            bench_sandbox.measure(ledger)
-        if "channels" in parts:
-            bench_channels.measure(ledger)
-        if "latency" in parts:
-            bench_cluster.latency(ledger, work, options.rounds)
-        if "throughput" in parts:
-            alone = bench_cluster.one_slot(ledger, work, options.count)
-            bench_cluster.two_slots(ledger, work, options.count, alone)
-        if "rejudge" in parts:
-            bench_cluster.rejudge(ledger, work, options.old)
-        if "queue" in parts:
-            bench_queue.measure(ledger, work, options.waiting, options.rounds)
-        if "import" in parts:
-            bench_import.measure(ledger, work)
-        if "import-large" in parts:
-            bench_import.measure_large(ledger, work)
-        if "listeners" in parts:
-            bench_listeners.measure(ledger, work)
-        if "gateway" in parts:
-            bench_gateway.measure(ledger, work)
-        if "releases" in parts:
-            bench_releases.measure(ledger, work, options.release, rounds=3)
+        for part, run in (PARTS | MORE).items():
+            if part in parts:
+                run(ledger, work, options)
     if ledger.missed:
         print(f"{len(ledger.missed)} targets missed: {'; '.join(ledger.missed)}")
     return 1 if ledger.missed else 0
