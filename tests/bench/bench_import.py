@@ -86,7 +86,7 @@ def _command(cluster: Cluster, root: Path) -> list[str]:
 
 
 def _import_on_terminal(cluster: Cluster, root: Path, peak: Counter[str]) -> str:
-    """What judgectl prints on a terminal while it imports; `most` gets the peaks of all processes meanwhile."""
+    """What judgectl prints on a terminal while it imports; `peak` gets those of all processes meanwhile."""
     master, slave = pty.openpty()
     with subprocess.Popen(_command(cluster, root), stdin=slave, stdout=slave, stderr=slave) as process:
         os.close(slave)

@@ -268,7 +268,7 @@ class Stream:
         patience: float = 600.0,
         enter: Callable[[], None] = lambda: None,
     ) -> None:
-        """`interval` seconds between two submissions, unless `most` of them wait for their verdicts already.
+        """`interval` seconds between two submissions, unless `limit` of them wait for their verdicts already.
 
         `connect` gives a client whose calls take so many seconds at most; `patience` seconds are all that one answer
         may take. `enter` is called first in every thread that makes calls.
@@ -429,7 +429,7 @@ SCRIPT = re.compile(r"pm\.collectionVariables\.set\('(\w+)', pm\.response\.json\
 
 
 class Collection:
-    """Its requests, with the variables that somebody sets in an environment (`given`) before those of its own."""
+    """Its requests, with the variables that somebody sets in an environment before those of its own."""
 
     def __init__(self, **values: str) -> None:
         document = json.loads(FILE.read_text(encoding="utf-8"))
