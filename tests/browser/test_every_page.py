@@ -89,7 +89,7 @@ def nothing_said_before(browser):
 
 def show(browser, ids, page):
     browser.driver.delete_all_cookies()
-    for cookie in browser.cookies[page.who]:
+    for cookie in browser.cookies[page.person]:
         browser.driver.add_cookie(cookie)
     browser.look()
     browser.go(page.path.format_map(ids))
@@ -160,7 +160,7 @@ def test_the_places_to_go_are_one_line_and_on_phones_one_button(browser, ids, to
 
 def test_a_page_that_could_not_be_made_stays_until_it_can(browser, ids):
     """Whoever reads it, or walks through it, is not thrown back to its beginning every few seconds."""
-    show(browser, ids, Page("", "login_with", "/login/with/away", who="", sees="does not answer"))
+    show(browser, ids, Page("", "login_with", "/login/with/away", person="", sees="does not answer"))
     browser.driver.execute_script(
         "document.querySelector('main a').focus(); document.body.dataset.old = 'yes'; window.told = [];"
         "const real = window.fetch; window.fetch = async (...all) => {"

@@ -59,10 +59,10 @@ def test_pages_are_light(chrome, ids, capsys):
     browser.driver.execute_cdp_cmd("Network.setCacheDisabled", {"cacheDisabled": True})
     # First what nobody has to log in for.
     fullest = [page for page in PAGES if page.name == "figures-day"]
-    pages = {page.path: page for page in sorted([*usual(), *fullest], key=lambda page: page.who)}
+    pages = {page.path: page for page in sorted([*usual(), *fullest], key=lambda page: page.person)}
     weights = {}
     for path, page in pages.items():
-        if page.who and not any(page.who for path in weights):
+        if page.person and not any(page.person for path in weights):
             browser.enter(ADMIN, PASSWORD)
         weights[path] = measured(browser, path.format_map(ids))
     with capsys.disabled():

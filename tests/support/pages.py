@@ -365,7 +365,7 @@ class Page:
     name: str
     endpoint: str
     path: str
-    who: str = ADMIN
+    person: str = ADMIN
     act: Callable[[Chrome], None] = lambda _: None
     sees: str = ""
 
@@ -410,17 +410,17 @@ _webhook = _send("Save", name="standings", url="https://scores.example.org/judge
 _bad_webhook = _send("Save", name="standings", url="https://user:password@scores.example.org/")
 
 PAGES = [
-    Page("login", "login", "/login", who="", sees="Log in with the University"),
+    Page("login", "login", "/login", person="", sees="Log in with the University"),
     Page(
         "login-refused",
         "login",
         "/login",
-        who="",
+        person="",
         act=_wrong_password,
         sees="do not belong together",
     ),
-    Page("login-provider-refuses", "login_back", "/login/with/uni", who="", sees="Uppsala says: access_denied"),
-    Page("login-provider-away", "login_with", "/login/with/away", who="", sees="does not answer"),
+    Page("login-provider-refuses", "login_back", "/login/with/uni", person="", sees="Uppsala says: access_denied"),
+    Page("login-provider-away", "login_with", "/login/with/away", person="", sees="does not answer"),
     Page("home", "home", "/", PERSON, sees="Tried"),
     Page("overview", "overview", "/cluster", sees="Latest submissions"),
     Page("submit", "submit", "/submit?problem=caves"),
