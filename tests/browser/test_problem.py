@@ -9,12 +9,9 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from judge.model import messages as m
-from judge.model.problem import ProblemImport, ProblemInfo, Verification, VerifiedRow
-from judge.problems.package import manifest_bytes
 from tests.support.gateway import ADMIN, USER
 from tests.support.judicators import accepted
-from tests.support.pages import interactive, problem, statement
+from tests.support.pages import bring, interactive, problem, statement, verify
 from tests.support.servers import wait_for
 from tests.support.statements import render_statements
 
@@ -38,36 +35,12 @@ def people(world):
     executor.report(vacant=0)
     client = world.client()
     client.executor = executor
-
-    def bring(manifest):
-        return client.call(
-            "problem_import",
-            ProblemImport(manifest=client.put_blob(manifest_bytes(manifest)), visible=True),
-            ProblemInfo,
-        )
-
     put = client.put_blob
-    caves = bring(problem(put))
+    caves = bring(client, problem(put))
     evil = statement(put, "en", "problem.md", EVIL.encode(), files={"map.svg": MAP})
-    bystanders = bring(interactive(put)), bring(problem(put, "evil", title="Evil", statements=[evil]))
-    render_statements(client, executor, caves, *bystanders)
-    rows = [
-        VerifiedRow(
-            submission="accepted/bfs.py", language="python3", verdict="AC", expected="AC", cpu=0.81, limit=2.0,
-            margin=2.5,
-        ),
-        VerifiedRow(
-            submission="time_limit_exceeded/quadratic.cpp", language="cpp", verdict="TLE", expected="AC, TLE", cpu=2.0,
-            limit=2.0,
-        ),
-        VerifiedRow(
-            submission="wrong_answer/greedy.cpp", language="cpp", verdict="AC", expected="WA", cpu=0.1, limit=2.0,
-            margin=20.0, wrong="no test is WA",
-        ),
-    ]  # fmt: skip
-    left_out = ["accepted/bfs.kt: no executor has kotlin"]
-    verification = Verification(problem="caves", hash=caves.hash, rows=rows, left_out=left_out)
-    client.call("problem_verified", verification, m.Empty)
+    evil_problem = problem(put, "evil", title="Evil", statements=[evil])
+    render_statements(client, executor, caves, bring(client, interactive(put)), bring(client, evil_problem))
+    verify(client, caves)
     return client
 
 

@@ -565,23 +565,32 @@ def _people(client: RpcClient) -> None:
         client.call("token_create", token, p.TokenInfo)
 
 
-def _problems(client: RpcClient, executor: Executor) -> None:
-    def bring(manifest: object, *, visible: bool = True) -> ProblemInfo:
-        blob = client.put_blob(manifest_bytes(manifest))
-        return client.call("problem_import", ProblemImport(manifest=blob, visible=visible), ProblemInfo)
+def bring(client: RpcClient, manifest: ProblemManifest, *, visible: bool = True) -> ProblemInfo:
+    """Import a problem."""
+    blob = client.put_blob(manifest_bytes(manifest))
+    return client.call("problem_import", ProblemImport(manifest=blob, visible=visible), ProblemInfo)
 
-    caves = bring(problem(client.put_blob))
-    render_statements(client, executor, caves, bring(interactive(client.put_blob), visible=False))
-    by = audit.By(actor=ADMIN, role="admin")
-    client.call("problem_change", ProblemChange(name="guess", owners=[PERSON]), ProblemInfo, by=by)
+
+def verify(client: RpcClient, caves: ProblemInfo) -> None:
+    """Store that the problem's own submissions were judged, one of them with another verdict than expected."""
     rows = [
         VerifiedRow(submission="accepted/bfs.py", language="python3", verdict="AC", expected="AC", cpu=0.81,
                     limit=2.0, margin=2.5),
+        VerifiedRow(submission="time_limit_exceeded/quadratic.cpp", language="cpp", verdict="TLE", expected="AC, TLE",
+                    cpu=2.0, limit=2.0),
         VerifiedRow(submission="wrong_answer/greedy.cpp", language="cpp", verdict="AC", expected="WA", cpu=0.1,
                     limit=2.0, margin=20.0, wrong="no test is WA"),
     ]  # fmt: skip
     outcome = Verification(problem="caves", hash=caves.hash, rows=rows, left_out=["accepted/bfs.kt: nobody has kotlin"])
     client.call("problem_verified", outcome, m.Empty)
+
+
+def _problems(client: RpcClient, executor: Executor) -> None:
+    caves = bring(client, problem(client.put_blob))
+    render_statements(client, executor, caves, bring(client, interactive(client.put_blob), visible=False))
+    by = audit.By(actor=ADMIN, role="admin")
+    client.call("problem_change", ProblemChange(name="guess", owners=[PERSON]), ProblemInfo, by=by)
+    verify(client, caves)
 
 
 def _executors(world: World) -> None:
