@@ -52,27 +52,26 @@ def test_locks(work):
     descriptor = pidfile.try_lock(path)
     assert descriptor is not None and pidfile.try_lock(path) is None and pidfile.is_locked(path)
     assert pidfile.holder(path).startswith(f"process {os.getpid()} (")
-    with pidfile.locked(path) as held:
-        assert not held
+    with pidfile.locked(path) as locked:
+        assert not locked
     os.close(descriptor)
-    with pidfile.locked(path) as held:
-        assert held and pidfile.is_locked(path)
+    with pidfile.locked(path) as locked:
+        assert locked and pidfile.is_locked(path)
     assert not pidfile.is_locked(path)
     assert pidfile.holder(path) == "another process"
-
-
-def test_a_lock_file_that_cannot_be_opened_is_nobody_s(work):
-    path = work / "lock"
+    path.unlink()
     path.mkdir()
-    with pidfile.locked(path) as held:
-        assert not held
+    with pidfile.locked(path) as locked:
+        assert not locked
     assert pidfile.holder(path) == "nobody, it cannot be opened: Is a directory"
 
 
-@pytest.mark.parametrize("fault", ["directory", "loop", "mode"])
+@pytest.mark.parametrize("fault", ["text", "directory", "loop", "mode"])
 def test_a_hold_that_cannot_be_read_holds(run_dir, fault):
     path = run_dir / "etcd.hold"
-    if fault == "directory":
+    if fault == "text":
+        path.write_text("{")
+    elif fault == "directory":
         path.mkdir()
     elif fault == "loop":
         path.symlink_to(path)
@@ -80,10 +79,13 @@ def test_a_hold_that_cannot_be_read_holds(run_dir, fault):
         path.touch(0)
         if os.geteuid() == 0:
             pytest.skip("root may read every file")
-    found = holds.read_one(run_dir, "etcd")
-    assert found is not None and "cannot be read: " in found.reason and "etcd" in holds.read(run_dir)
+    hold = holds.read_one(run_dir, "etcd")
+    assert hold is not None and "cannot be read" in hold.reason and "etcd" in holds.read(run_dir)
     holds.forget_expired(run_dir, "etcd")
     assert path.is_symlink() or path.exists()
+    if not path.is_dir():
+        holds.release(run_dir, "etcd")
+        assert holds.read(run_dir) == {}
 
 
 def test_boot_lock(work):
@@ -153,14 +155,14 @@ def test_identity_needs_start_time_and_incarnation():
 
 
 def test_kill_marked_and_session_reach_only_their_own():
-    with sleeper(JUDGE_SERVICE="/x/one") as mine, sleeper(JUDGE_SERVICE="/x/two") as other, sleeper() as third:
-        assert procs.kill_marked(procs.SERVICE, "/x/one") == [mine.pid]
-        assert mine.wait() == -signal.SIGKILL
+    with sleeper(JUDGE_SERVICE="/x/one") as marked, sleeper(JUDGE_SERVICE="/x/two") as unmarked, sleeper() as third:
+        assert procs.kill_marked(procs.SERVICE, "/x/one") == [marked.pid]
+        assert marked.wait() == -signal.SIGKILL
         handle = procs.Handle(third.pid)
         procs.kill_session(handle)
         handle.close()
         assert third.wait() == -signal.SIGKILL
-        assert other.poll() is None
+        assert unmarked.poll() is None
 
 
 def ending(count):
@@ -191,7 +193,7 @@ def test_reads_of_proc_survive_processes_of_others():
         code = 1
         try:
             os.setresuid(65534, 65534, 65534)
-            every = [(procs.environment(other), procfs.children(other)) for other in procfs.pids()]
+            every = [(procs.environment(process), procfs.children(process)) for process in procfs.pids()]
             code = 0 if every and procs.find_marked("JUDGE_SERVICE", "none") == [] else 2
         finally:
             os._exit(code)
@@ -214,31 +216,22 @@ def run_dir(work):
 
 
 def test_hold_and_release(run_dir):
-    made = holds.hold(run_dir, "etcd", " disk swap ", 60, "ada")
-    assert made.reason == "disk swap" and 59 < made.left <= 60 and made.boot_id == holds.boot_id()
-    assert holds.read(run_dir) == {"etcd": made}
-    assert made.sentence == f"held by ada until {made.ends}: disk swap"
+    hold = holds.hold(run_dir, "etcd", " disk swap ", 60, "ada")
+    assert hold.reason == "disk swap" and 59 < hold.left <= 60 and hold.boot_id == holds.boot_id()
+    assert holds.read(run_dir) == {"etcd": hold}
+    assert hold.sentence == f"held by ada until {hold.ends}: disk swap"
     assert holds.release(run_dir, "etcd") is True
     assert holds.read(run_dir) == {} and holds.release(run_dir, "etcd") is False
     assert holds.take_release(run_dir, "etcd") is True and holds.take_release(run_dir, "etcd") is False
 
 
 def test_hold_of_an_earlier_start_of_the_machine_is_over(run_dir):
-    made = holds.hold(run_dir, "etcd", "why", 60, "ada")
-    (run_dir / "etcd.hold").write_text(made.model_copy(update={"boot_id": "other"}).model_dump_json())
+    hold = holds.hold(run_dir, "etcd", "why", 60, "ada")
+    (run_dir / "etcd.hold").write_text(hold.model_copy(update={"boot_id": "other"}).model_dump_json())
     assert holds.read(run_dir) == {}
     holds.forget_expired(run_dir, "etcd")
     assert not (run_dir / "etcd.hold").exists()
-    (run_dir / "etcd.hold").write_text(made.model_copy(update={"until": 0.0}).model_dump_json())
-    assert holds.read(run_dir) == {}
-
-
-def test_unreadable_hold_holds(run_dir):
-    (run_dir / "etcd.hold").write_text("{")
-    assert "cannot be read" in holds.read(run_dir)["etcd"].reason
-    holds.forget_expired(run_dir, "etcd")
-    assert (run_dir / "etcd.hold").exists()
-    holds.release(run_dir, "etcd")
+    (run_dir / "etcd.hold").write_text(hold.model_copy(update={"until": 0.0}).model_dump_json())
     assert holds.read(run_dir) == {}
 
 
@@ -293,10 +286,10 @@ def service_of(path: Path, kind: str = "etcd") -> BootService:
 def test_template_is_filled_in(work):
     path = work / "etcd.yml.j2"
     path.write_text(ETCD)
-    found = rendering.render(service_of(path), {"token": "secret-token"})
-    assert isinstance(found.config, EtcdConfig) and found.config.cluster.token == "secret-token"
-    assert "token: secret-token" in found.text
-    target = backend.write_config(found, work)
+    rendered = rendering.render(service_of(path), {"token": "secret-token"})
+    assert isinstance(rendered.config, EtcdConfig) and rendered.config.cluster.token == "secret-token"
+    assert "token: secret-token" in rendered.text
+    target = backend.write_config(rendered, work)
     assert target == work / "etcd.yml" and target.stat().st_mode & 0o777 == 0o600
 
 
@@ -320,8 +313,8 @@ def test_template_faults_have_lines(work, text, sentence):
 def test_overrides(work):
     path = work / "etcd.yml"
     path.write_text(ETCD.replace("{{ token }}", "token-token"))
-    found = rendering.parse_overrides(["etcd.check.tries=7", "etcd.log_level=debug"], ["etcd"])
-    rendered = rendering.render(service_of(path), {}, found["etcd"])
+    overrides = rendering.parse_overrides(["etcd.check.tries=7", "etcd.log_level=debug"], ["etcd"])
+    rendered = rendering.render(service_of(path), {}, overrides["etcd"])
     assert isinstance(rendered.config, EtcdConfig) and rendered.config.check.tries == 7
     assert yaml.safe_load(rendered.text)["check"] == {"tries": 7}
     with pytest.raises(ConfigError, match=r"etcd.yml: --set check.tries: check.tries: .*, got 'many'"):
@@ -395,15 +388,15 @@ async def answering(data: bytes):
 async def test_probe_of_a_page(data, sentence):
     async with answering(data) as port:
         assert await serving.probe(f"127.0.0.1:{port}", 2.0) == ""
-        found = await serving.probe(f"http://127.0.0.1:{port}/health?x=1", 2.0)
-        assert found.endswith(sentence) if sentence else found == ""
+        fault = await serving.probe(f"http://127.0.0.1:{port}/health?x=1", 2.0)
+        assert fault.endswith(sentence) if sentence else fault == ""
 
 
 async def test_probe_of_nothing():
     assert "refused" in (await serving.probe(f"127.0.0.1:{free_port()}", 2.0)).lower()
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        found = await serving.probe(f"http://127.0.0.1:{silent.getsockname()[1]}/", 0.05)
-    assert found.endswith("did not answer within 0.05 s")
+        fault = await serving.probe(f"http://127.0.0.1:{silent.getsockname()[1]}/", 0.05)
+    assert fault.endswith("did not answer within 0.05 s")
     assert "127.0.0.1" in await serving.probe("https://127.0.0.1:1/", 2.0)
 
 
@@ -489,11 +482,11 @@ def test_a_log_whose_copy_cannot_be_kept_is_emptied_all_the_same(work, caplog):
 def test_status_of_a_dead_boot(work):
     with pytest.raises(UnavailableError, match="cannot be read"):
         status.read(work)
-    written = status.BootStatus(
+    own = status.BootStatus(
         name="host", version="0", backend="process", pid=os.getpid(), state="running", since="now", services=[]
     )
-    status.write(work, written)
+    status.write(work, own)
     assert status.read(work).state == "dead"
     lock = pidfile.BootLock(work)
-    assert status.read(work) == written
+    assert status.read(work) == own
     lock.close()

@@ -27,6 +27,7 @@ from judge.rpc.methods import EXECUTOR, GATEWAY, JUDICATOR, METHODS
 from judge.rpc.server import Peer
 
 PROTOCOL = Path(__file__).parents[2] / "docs" / "protocol.md"
+REPORT = {"executor": "e1", "incarnation": "i", "sequence": 1, "vacant": 0}
 ANY_CALL = {error.http_status for error in (UsageError, ForbiddenError, TooLargeError, UnavailableError)}
 # Fields that say for how long an answer may be kept.
 PATIENCE = {"wait", "hold"}
@@ -58,13 +59,7 @@ def test_a_method_that_may_wait_says_how_long() -> None:
         if method.hold:
             bounds = method.request.model_fields[method.hold].metadata
             assert any(hasattr(bound, "le") for bound in bounds), name
-            required: dict[str, Any] = {
-                "id": "0" * 24,
-                "executor": "e1",
-                "incarnation": "i",
-                "sequence": 1,
-                "vacant": 0,
-            }
+            required: dict[str, Any] = {"id": "0" * 24, **REPORT}
             fields = {field: value for field, value in required.items() if field in method.request.model_fields}
             assert method.seconds(method.request(**fields, **{method.hold: 2})) == 2.0, name
             assert method.reads or name == "report", f"{name}: a call that waits may be repeated on another judicator"
@@ -84,19 +79,23 @@ def test_a_method_names_its_refusals_and_not_everybodys() -> None:
         assert len(set(method.errors)) == len(method.errors), name
 
 
+def rows(head: str) -> list[str]:
+    """The lines of a table of the page."""
+    _, _, text = PROTOCOL.read_text(encoding="utf-8").partition(head)
+    return text.partition("\n\n")[0].splitlines()[2:]
+
+
 def test_the_page_says_for_each_method_why_it_may_be_repeated() -> None:
-    text = PROTOCOL.read_text(encoding="utf-8")
-    table = text[text.index("| method | why |") :].partition("\n\n")[0]
     reads = {}
-    for line in table.splitlines()[2:]:
-        _, names, why, _ = line.split("|")
+    for line in rows("| method | why |"):
+        _, names, reason, _ = line.split("|")
         for name in re.findall(r"`(\w+)`", names):
             assert name not in reads, name
-            reads[name] = why.partition(",")[0].strip() in {"read only", "a hint only"}
+            reads[name] = reason.partition(",")[0].strip() in {"read only", "a hint only"}
     assert reads == {name: method.reads for name, method in METHODS.items()}
 
 
-def test_a_route_that_reads_calls_what_reads() -> None:
+def test_a_reading_route_calls_reading_methods_only() -> None:
     for route in ROUTES:
         assert set(route.calls) <= set(METHODS), route.name
         if route.method in {"GET", "HEAD"}:
@@ -111,8 +110,8 @@ def test_a_route_names_only_refusals_that_follow_from_nothing_else() -> None:
 
 
 def test_every_method_for_people_has_a_route() -> None:
-    called = {name for route in ROUTES for name in route.calls}
-    assert called | WITHOUT_ROUTE == {name for name, method in METHODS.items() if GATEWAY in method.roles}
+    calls = {name for route in ROUTES for name in route.calls}
+    assert calls | WITHOUT_ROUTE == {name for name, method in METHODS.items() if GATEWAY in method.roles}
 
 
 def test_a_call_that_will_go_stays_for_as_long_as_the_policy_says() -> None:
@@ -141,7 +140,7 @@ def dispatcher(tmp_path_factory: pytest.TempPathFactory) -> Dispatcher:
     return asyncio.run(make())
 
 
-def test_what_stores_something_is_in_the_audit_trail_or_there_is_a_reason(dispatcher: Dispatcher) -> None:
+def test_writing_methods_are_audited_or_have_a_reason(dispatcher: Dispatcher) -> None:
     described = {name for name, entry in dispatcher.table.items() if entry.describe is not None}
     assert described | set(NOT_AUDITED) == WRITING
     assert not described & set(NOT_AUDITED)
@@ -158,7 +157,6 @@ def test_a_handler_takes_and_answers_the_messages_of_its_row(dispatcher: Dispatc
 
 
 async def test_a_dispatcher_acts_by_its_rows(dispatcher: Dispatcher) -> None:
-    """What is early, what the leader answers, and what is in the trail."""
     calls = []
 
     class Noting:
@@ -201,23 +199,21 @@ async def test_a_dispatcher_acts_by_its_rows(dispatcher: Dispatcher) -> None:
 
 
 def test_the_page_has_each_action_of_the_trail() -> None:
-    text = PROTOCOL.read_text(encoding="utf-8")
-    table = text[text.index("| action | object |") :].partition("\n\n")[0]
-    named = re.findall(r"`([a-z.]+)`", "".join(line.split("|")[1] for line in table.splitlines()[2:]))
-    assert sorted(named) == sorted(get_args(Action))
+    actions = re.findall(r"`([a-z.]+)`", "".join(line.split("|")[1] for line in rows("| action | object |")))
+    assert sorted(actions) == sorted(get_args(Action))
 
 
 def unbounded(
-    schema: Any, definitions: dict[str, Any], place: str = "", seen: frozenset[str] = frozenset()
+    schema: Any, definitions: dict[str, Any], place: str = "", visited: frozenset[str] = frozenset()
 ) -> Iterator[str]:
     """The places of a JSON schema whose values may be of any size."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
-        if name not in seen:
-            yield from unbounded(definitions[name], definitions, place, seen | {name})
+        if name not in visited:
+            yield from unbounded(definitions[name], definitions, place, visited | {name})
         return
     for choice in schema.get("anyOf", []):
-        yield from unbounded(choice, definitions, place, seen)
+        yield from unbounded(choice, definitions, place, visited)
     kind = schema.get("type")
     if kind == "string" and not {"enum", "const", "maxLength"} & schema.keys():
         pattern = re.sub(r"\\.|\[[^\]]*\]", "x", schema.get("pattern", "*"))
@@ -228,20 +224,20 @@ def unbounded(
     if kind == "array":
         if "maxItems" not in schema:
             yield place
-        yield from unbounded(schema["items"], definitions, f"{place}[]", seen)
+        yield from unbounded(schema["items"], definitions, f"{place}[]", visited)
     if kind == "object":
         for name, inner in schema.get("properties", {}).items():
-            yield from unbounded(inner, definitions, f"{place}.{name}", seen)
-        named = {"patternProperties", "propertyNames"} & schema.keys()
-        if "properties" not in schema and not ("maxProperties" in schema and named):
+            yield from unbounded(inner, definitions, f"{place}.{name}", visited)
+        bounds = {"patternProperties", "propertyNames"} & schema.keys()
+        if "properties" not in schema and not ("maxProperties" in schema and bounds):
             yield place
         for pattern, inner in schema.get("patternProperties", {}).items():
-            yield from unbounded({"type": "string", "pattern": pattern}, definitions, f"{place} key", seen)
-            yield from unbounded(inner, definitions, f"{place}[]", seen)
+            yield from unbounded({"type": "string", "pattern": pattern}, definitions, f"{place} key", visited)
+            yield from unbounded(inner, definitions, f"{place}[]", visited)
 
 
 @pytest.mark.parametrize("name", [name for name, method in METHODS.items() if EXECUTOR in method.roles])
-def test_whatever_an_executor_sends_is_bounded(name: str) -> None:
+def test_every_field_of_an_executor_s_message_is_bounded(name: str) -> None:
     schema = METHODS[name].request.model_json_schema()
     assert not list(unbounded(schema, schema.get("$defs", {})))
 
@@ -257,17 +253,16 @@ def test_unbounded_fields_are_seen() -> None:
         inner: list[Inner] = Field(max_length=3)
         number: int
         names: dict[str, Identifier] = Field(max_length=3)
-        many: dict[Identifier, str]
+        values: dict[Identifier, str]
 
     schema = Outer.model_json_schema()
     places = set(unbounded(schema, schema["$defs"]))
-    assert places == {".texts", ".inner[].text", ".inner[].pattern", ".number", ".names", ".many", ".many[]"}
+    assert places == {".texts", ".inner[].text", ".inner[].pattern", ".number", ".names", ".values", ".values[]"}
 
 
 def test_a_report_of_very_many_languages_is_refused() -> None:
     def report(**info: Any) -> str:
-        about = {"slots": 1, **info}
-        return json.dumps({"executor": "e", "incarnation": "i", "sequence": 1, "vacant": 0, "info": about})
+        return json.dumps({**REPORT, "info": {"slots": 1, **info}})
 
     ReportRequest.received(report(languages={f"l{number}": "v" for number in range(200)}).encode())
     for info in (

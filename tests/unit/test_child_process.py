@@ -16,28 +16,32 @@ _TOLD = 'left=$1; trap "left=\\$((left - 1))" TERM; echo ready; while [ $left -g
 
 
 @pytest.fixture
-def told(tmp_path: Path) -> Iterator[list[ChildProcess]]:
+def children(tmp_path: Path) -> Iterator[list[ChildProcess]]:
     """The children of a test, killed at its end."""
-    children: list[ChildProcess] = []
-    yield children
-    for child in children:
+    processes: list[ChildProcess] = []
+    yield processes
+    for child in processes:
         child.kill()
         child.join()
 
 
-def start(told: list[ChildProcess], times: int) -> ChildProcess:
+def start(children: list[ChildProcess], times: int) -> ChildProcess:
     """A child that ends when it has been told so often."""
     child = ChildProcess("told", ["/bin/sh", "-c", _TOLD, "sh", str(times)])
-    told.append(child)
+    children.append(child)
     wait_for(lambda: child.last_line == "ready", what="the child's trap")
     return child
 
 
-@pytest.mark.parametrize(("times", "again"), [(1, None), (1, 0.05), (3, 0.05)])
-def test_a_child_is_asked_until_it_ends(told: list[ChildProcess], times: int, again: float | None) -> None:
-    assert start(told, times).stop(60, again=again) == 7
-
-
-@pytest.mark.parametrize(("times", "again"), [(2, None), (1000, 0.05)])
-def test_one_that_does_not_end_in_time_is_killed(told: list[ChildProcess], times: int, again: float | None) -> None:
-    assert start(told, times).stop(0.3, again=again) == -signal.SIGKILL
+@pytest.mark.parametrize(
+    ("times", "again", "seconds", "code"),
+    [
+        (1, None, 60, 7),
+        (1, 0.05, 60, 7),
+        (3, 0.05, 60, 7),
+        (2, None, 0.3, -signal.SIGKILL),
+        (1000, 0.05, 0.3, -signal.SIGKILL),
+    ],
+)
+def test_a_child_is_asked_until_it_ends_or_its_time_is_over(children, times, again, seconds, code) -> None:
+    assert start(children, times).stop(seconds, again=again) == code

@@ -20,35 +20,32 @@ def job(submission: Submission, problem: ProblemRef | None = None) -> Job:
     return Job(assignment=assignment, data=None, blobs={}, language_version="")
 
 
-def test_nothing_is_expected_of_the_unknown() -> None:
-    assert DurationEstimator().expected("c/1") == math.inf
-
-
 @given(DURATIONS)
-def test_what_is_expected_lies_between_what_was_seen(durations: list[float]) -> None:
-    one = DurationEstimator()
+def test_the_estimate_lies_between_the_durations(durations: list[float]) -> None:
+    estimator = DurationEstimator()
+    assert estimator.expected("c/1") == math.inf, "nothing is known yet"
     for seconds in durations:
-        one.record("c/1", seconds)
-    assert min(durations) - 1e-9 <= one.expected("c/1") <= max(durations) + 1e-9
-    assert one.expected("cpp/1") == math.inf
+        estimator.record("c/1", seconds)
+    assert min(durations) - 1e-9 <= estimator.expected("c/1") <= max(durations) + 1e-9
+    assert estimator.expected("cpp/1") == math.inf
 
 
 def test_a_change_is_learnt_within_a_few_jobs() -> None:
-    one = DurationEstimator()
-    one.record("c/1", 0.05)
-    one.record("c/1", 2.0)
-    assert one.expected("c/1") > 1.0
+    estimator = DurationEstimator()
+    estimator.record("c/1", 0.05)
+    estimator.record("c/1", 2.0)
+    assert estimator.expected("c/1") > 1.0
     for _ in range(6):
-        one.record("c/1", 0.05)
-    assert one.expected("c/1") < 0.1
+        estimator.record("c/1", 0.05)
+    assert estimator.expected("c/1") < 0.1
 
 
 def test_the_oldest_kinds_are_forgotten() -> None:
-    one = DurationEstimator()
+    estimator = DurationEstimator()
     for number in range(duration.KINDS + 1):
-        one.record(str(number), 1.0)
-    assert one.expected("0") == math.inf
-    assert one.expected(str(duration.KINDS)) == 1.0
+        estimator.record(str(number), 1.0)
+    assert estimator.expected("0") == math.inf
+    assert estimator.expected(str(duration.KINDS)) == 1.0
 
 
 def test_kinds_tell_language_problem_and_number_of_tests_apart() -> None:
@@ -61,5 +58,5 @@ def test_kinds_tell_language_problem_and_number_of_tests_apart() -> None:
         job(Submission(language="c", source="x")),
         job(Submission(command="sort")),
     ]
-    assert len({kind_of(one) for one in jobs}) == len(jobs)
+    assert len({kind_of(item) for item in jobs}) == len(jobs)
     assert kind_of(job(Submission(language="c", source="y"), problems[0])) == kind_of(jobs[0])

@@ -13,6 +13,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -56,16 +57,16 @@ def make(config, monkeypatch) -> Iterator[Make]:
     """Executors with these settings, not started yet. Their pauses are short."""
     for module, name in ((reports, "HOLD"), (slot_state, "RESTART_MIN"), (slot_state, "CANCEL_GRACE")):
         monkeypatch.setattr(module, name, 0.1)
-    all_made = []
+    executors = []
 
-    def one(*earlier: Spooled, spool_bytes: int | None = None, **settings: object) -> Played:
-        made = Played(config.model_copy(update=settings), *earlier, spool_bytes=spool_bytes)
-        all_made.append(made)
-        return made
+    def build(*earlier: Spooled, spool_bytes: int | None = None, **settings: object) -> Played:
+        played = Played(config.model_copy(update=settings), *earlier, spool_bytes=spool_bytes)
+        executors.append(played)
+        return played
 
-    yield one
-    for made in all_made:
-        made.close()
+    yield build
+    for played in executors:
+        played.close()
 
 
 @pytest.fixture
@@ -80,9 +81,9 @@ def lonely(make, monkeypatch) -> Played:
     monkeypatch.setattr(reports, "HOLD", 60.0)
     for module, name in ((loop, "TELL_MAX"), (machine, "LOOK")):
         monkeypatch.setattr(module, name, 3600.0)
-    made = make(report_interval=3600.0, min_free_bytes=1).start()
-    assert made.judicators.parked.wait(PATIENCE)
-    return made
+    played = make(report_interval=3600.0, min_free_bytes=1).start()
+    assert played.judicators.parked.wait(PATIENCE)
+    return played
 
 
 def has(claim: str) -> Callable[[ReportRequest], bool]:
@@ -123,9 +124,9 @@ def test_a_task_asked_for_ahead_does_not_wait_long(played):
     played.take(assignment(1))
     judicators.assign(assignment(2))
     began = time.monotonic()
-    given = judicators.result("c2")
-    assert (given.retry, given.penalty) == (True, False)
-    assert given.result.reason == "its slot was not free in time"
+    outcome = judicators.result("c2")
+    assert (outcome.retry, outcome.penalty) == (True, False)
+    assert outcome.result.reason == "its slot was not free in time"
     assert time.monotonic() - began >= table.NEARLY
     assert has("c1")(judicators.report())
 
@@ -226,16 +227,22 @@ def test_a_full_disk_wakes_the_loop(make, monkeypatch, caplog):
     wait_for(lambda: "no room under" in caplog.text, what="a word about the disk")
 
 
-def test_systemd_hears_a_sign_of_life_though_nothing_happens(lonely, work, monkeypatch):
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
-        systemd.bind(str(work / "notify"))
-        systemd.settimeout(PATIENCE)
+@pytest.fixture
+def systemd(work, monkeypatch) -> Iterator[socket.socket]:
+    """The socket at which systemd hears its services."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notified:
+        notified.bind(str(work / "notify"))
+        notified.settimeout(PATIENCE)
         monkeypatch.setenv("NOTIFY_SOCKET", str(work / "notify"))
-        monkeypatch.setattr(loop, "TELL_MIN", 0.0)
-        monkeypatch.setattr(loop, "TELL_MAX", 0.1)
-        lonely.loop.parts.mailbox.wake()
-        for _ in range(5):
-            assert b"WATCHDOG=1" in systemd.recv(4096)
+        yield notified
+
+
+def test_systemd_hears_a_sign_of_life_though_nothing_happens(lonely, systemd, monkeypatch):
+    monkeypatch.setattr(loop, "TELL_MIN", 0.0)
+    monkeypatch.setattr(loop, "TELL_MAX", 0.1)
+    lonely.loop.parts.mailbox.wake()
+    for _ in range(5):
+        assert b"WATCHDOG=1" in systemd.recv(4096)
 
 
 # --- slots -------------------------------------------------------------------------------------------------------
@@ -251,28 +258,25 @@ def works(played: Played, number: int = 9) -> None:
 def test_nonsense_from_a_slot_ends_it(played):
     played.take(assignment())
     played.slot.ours.sendall(struct.pack("!I", 3) + b"???")
-    given = played.judicators.result("c1")
-    assert given.retry
-    assert "talks nonsense" in given.result.reason
+    outcome = played.judicators.result("c1")
+    assert outcome.retry
+    assert "talks nonsense" in outcome.result.reason
     wait_for(lambda: played.slot.lives == 2, what="the slot's next life")
     works(played)
 
 
-def test_a_slot_that_breaks_says_why(played):
+@pytest.mark.parametrize("reason", ["no cgroup", "it was killed by SIGKILL"])
+def test_a_slot_that_ends_says_why(played, reason):
     played.take(assignment())
-    played.slot.say(Broken(reason="no cgroup"))
-    played.slot.hang_up()
-    given = played.judicators.result("c1")
-    assert (given.result.reason, given.penalty) == ("slot 0 ended while judging: no cgroup", True)
+    if reason == "no cgroup":
+        played.slot.say(Broken(reason=reason))
+        played.slot.hang_up()
+    else:
+        os.kill(played.slot.process.pid, signal.SIGKILL)
+    outcome = played.judicators.result("c1")
+    assert (outcome.result.reason, outcome.penalty) == (f"slot 0 ended while judging: {reason}", True)
     wait_for(lambda: played.slot.lives == 2, what="the slot's next life")
     works(played)
-
-
-def test_a_slot_that_is_killed(played):
-    played.take(assignment())
-    os.kill(played.slot.process.pid, signal.SIGKILL)
-    given = played.judicators.result("c1")
-    assert given.result.reason == "slot 0 ended while judging: it was killed by SIGKILL"
 
 
 def test_a_slot_that_does_not_come_up_is_killed(make, monkeypatch, caplog):
@@ -296,29 +300,44 @@ def test_a_cancelled_job_that_does_not_end_is_killed_with_its_slot(played):
     assert "c1" not in played.judicators.completed
 
 
-def test_a_job_ended_though_nobody_cancelled_it(played):
+def test_a_job_that_ends_without_a_result_is_given_back(played):
     played.take(assignment())
     played.slot.say(Finished(claim="c1"))
-    given = played.judicators.result("c1")
-    assert (given.retry, given.penalty) == (True, False)
+    outcome = played.judicators.result("c1")
+    assert (outcome.retry, outcome.penalty) == (True, False)
+
+
+def takes_no_more(played: Played) -> None:
+    """Its disk is full, and it says so."""
+    request = played.judicators.report()
+    assert request.vacant == 0
+    assert any("FAIL disk" in check for check in request.info.checks)
 
 
 def test_no_space_in_a_slot_stops_taking(played):
     played.take(assignment())
     played.slot.say(Finished(claim="c1", completed=completed(), no_space=True))
     played.judicators.result("c1")
-    request = played.judicators.report()
-    assert request.vacant == 0
-    assert any("FAIL disk" in check for check in request.info.checks)
+    takes_no_more(played)
 
 
-def test_the_output_of_a_cancelled_task_is_removed(played):
-    played.take(assignment())
+def output_of(played: Played) -> Path:
+    """The file with the output of the task that is judged."""
     output = played.outputs / "c1.out"
     output.write_bytes(b"x")
+    return output
+
+
+@pytest.mark.parametrize("end", ["completed", "an output only", "nothing"])
+def test_the_output_of_a_cancelled_task_is_removed(played, end):
+    """A slot keeps the output of each test at once, and may be cancelled during a later one."""
+    played.take(assignment())
+    output = output_of(played)
     played.judicators.drop(assignment())
     assert isinstance(played.slot.told(), Cancel)
-    played.slot.say(Finished(claim="c1", completed=completed(), output=str(output)))
+    if end != "nothing":
+        result = completed() if end == "completed" else None
+        played.slot.say(Finished(claim="c1", completed=result, output=str(output)))
     wait_for(lambda: not output.exists(), what="a removed output")
     works(played)
     assert "c1" not in played.judicators.completed
@@ -330,9 +349,9 @@ def test_a_slot_that_reads_slowly_holds_nothing_up(played):
     played.judicators.assign(assignment(submission=Submission(command="true", source=source)))
     played.judicators.report(has("c1"))
     played.judicators.report(has("c1"))
-    told = played.slot.told()
-    assert isinstance(told, Job)
-    assert told.assignment.submission.source == source
+    job = played.slot.told()
+    assert isinstance(job, Job)
+    assert job.assignment.submission.source == source
     played.slot.say(Finished(claim="c1", completed=completed()))
     assert not played.judicators.result("c1").retry
 
@@ -362,18 +381,16 @@ def test_a_language_that_is_not_here(played):
 def test_data_that_cannot_be_fetched(played, fault, words, penalty):
     played.judicators.blob_fault = fault
     played.judicators.assign(assignment(problem=ProblemRef(name="p", hash="a" * 64)))
-    given = played.judicators.result("c1")
-    assert words in given.result.reason
-    assert (given.retry, given.penalty) == (True, penalty)
+    outcome = played.judicators.result("c1")
+    assert words in outcome.result.reason
+    assert (outcome.retry, outcome.penalty) == (True, penalty)
 
 
 def test_data_for_which_there_is_no_room(played):
     played.judicators.blob_fault = OSError(errno.ENOSPC, "No space left on device")
     played.judicators.assign(assignment(problem=ProblemRef(name="p", hash="a" * 64)))
     assert played.judicators.result("c1").retry
-    request = played.judicators.report()
-    assert request.vacant == 0
-    assert any("FAIL disk" in check for check in request.info.checks)
+    takes_no_more(played)
 
 
 @pytest.mark.parametrize("fault", [None, UnavailableError("nobody answers")])
@@ -404,22 +421,7 @@ def test_data_is_kept_while_its_task_is_judged(played, work):
 
 def finish_with_output(played: Played) -> None:
     played.take(assignment())
-    output = played.outputs / "c1.out"
-    output.write_bytes(b"x")
-    played.slot.say(Finished(claim="c1", completed=completed(), output=str(output), seconds=0.1))
-
-
-@pytest.mark.parametrize("ends", [True, False])
-def test_the_output_of_a_test_before_the_cancelling_is_removed(played, ends):
-    """A slot keeps the output of each test at once, and is cancelled during a later one."""
-    played.take(assignment())
-    output = played.outputs / "c1.out"
-    output.write_bytes(b"x")
-    played.judicators.drop(assignment())
-    assert isinstance(played.slot.told(), Cancel)
-    if ends:
-        played.slot.say(Finished(claim="c1", output=str(output)))
-    wait_for(lambda: not output.exists(), what="an end of the output")
+    played.slot.say(Finished(claim="c1", completed=completed(), output=str(output_of(played)), seconds=0.1))
 
 
 def test_uploads(played, monkeypatch):
@@ -458,7 +460,7 @@ def test_the_first_report_waits_for_the_spools_uploads(make, work):
     assert judicators.requests == []
     judicators.blobs_may_go.set()
     judicators.result("c1")
-    assert [done.claim for done in judicators.requests[0].complete] == ["c1"]
+    assert [completion.claim for completion in judicators.requests[0].complete] == ["c1"]
 
 
 def test_the_first_report_does_not_wait_for_ever(make, work, monkeypatch):
@@ -533,22 +535,27 @@ def test_an_unforeseen_fault_of_a_report_is_survived(played, caplog):
     played.judicators.result("c1")
 
 
-def test_one_stale_report_is_an_echo_three_are_a_successor(played, monkeypatch):
+def test_one_stale_report_is_ignored_and_three_end_the_executor(played, monkeypatch):
     monkeypatch.setattr(reports, "BACKOFF_MIN", 0.01)
     played.judicators.faults.append(StaleError("older"))
     wait_for(lambda: not played.judicators.faults, what="a stale report")
     works(played)
     played.judicators.fault = StaleError("older")
-    seen = len(played.judicators.requests)
+    count = len(played.judicators.requests)
     assert played.ended() == EXIT_FAILED
-    assert len(played.judicators.requests) - seen >= reports.STALE_REPORTS - 1, "one was held since before"
+    assert len(played.judicators.requests) - count >= reports.STALE_REPORTS - 1, "one was held since before"
+
+
+def stopped_reports(played: Played) -> reports.Reports:
+    """The sender of reports of an executor that has ended."""
+    played.loop.stop()
+    played.ended()
+    return played.loop._reports
 
 
 def test_a_report_that_a_later_one_overtook_delays_nothing(played):
     works(played)
-    played.loop.stop()
-    played.ended()
-    sender = played.loop._reports
+    sender = stopped_reports(played)
     sender.unanswered(StaleError("older"), sender._answered - 1, 0.0)
     assert sender.failures == 0 and sender.connected
     sender.unanswered(StaleError("replaced"), sender._answered, 0.0)
@@ -558,9 +565,7 @@ def test_a_report_that_a_later_one_overtook_delays_nothing(played):
 def test_only_a_judicator_that_holds_no_reports_is_asked_less_often(played):
     """One that holds them answers early if a newer report has come; a task that comes then would wait for a second."""
     works(played)
-    played.loop.stop()
-    played.ended()
-    sender = played.loop._reports
+    sender = stopped_reports(played)
     for back, pause in ((1, 0.0), (0, sender._parts.config.report_interval)):
         sequence = sender._table.sequence - back
         sender._sent = {sequence: (100.0, 1.0)}
@@ -579,18 +584,15 @@ def test_an_unforeseen_fault_while_looking_for_languages(make, config, monkeypat
     assert re.search(UNFORESEEN, caplog.text)
 
 
-def test_an_unforeseen_fault_while_uploading(played, caplog):
-    played.judicators.blob_fault = ZeroDivisionError("division by zero")
-    finish_with_output(played)
-    assert played.ended() == EXIT_FAILED
-    assert re.search(UNFORESEEN, caplog.text)
-    assert played.spooled() == ["c1.json"], "the result is safe"
-
-
-def test_an_unforeseen_fault_while_spooling(played, monkeypatch, caplog):
-    write, faults = Spool.write, iter([True])
-    monkeypatch.setattr(Spool, "write", lambda spool, entry: 1 / 0 if next(faults, False) else write(spool, entry))
-    finish_unheard(played, UnavailableError("nobody answers"))
+@pytest.mark.parametrize("work_of", ["uploading", "spooling"])
+def test_an_unforeseen_fault_leaves_the_result_safe(played, monkeypatch, caplog, work_of):
+    if work_of == "uploading":
+        played.judicators.blob_fault = ZeroDivisionError("division by zero")
+        finish_with_output(played)
+    else:
+        write, faults = Spool.write, iter([True])
+        monkeypatch.setattr(Spool, "write", lambda spool, entry: 1 / 0 if next(faults, False) else write(spool, entry))
+        finish_unheard(played, UnavailableError("nobody answers"))
     assert played.ended() == EXIT_FAILED
     assert re.search(UNFORESEEN, caplog.text)
     assert played.spooled() == ["c1.json"], "the result is safe"
@@ -599,28 +601,24 @@ def test_an_unforeseen_fault_while_spooling(played, monkeypatch, caplog):
 # --- what systemd hears, and the end -----------------------------------------------------------------------------
 
 
-def test_the_status_line(make, work, monkeypatch):
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
-        systemd.bind(str(work / "notify"))
-        systemd.settimeout(PATIENCE)
-        monkeypatch.setenv("NOTIFY_SOCKET", str(work / "notify"))
-        played = make(min_free_bytes=1 << 60)
-        played.judicators.drain = True
-        played.start()
+def test_the_status_line(make, systemd):
+    played = make(min_free_bytes=1 << 60)
+    played.judicators.drain = True
+    played.start()
 
-        def heard(line: str) -> None:
-            while line not in systemd.recv(4096).decode().splitlines():
-                pass
+    def wait_line(line: str) -> None:
+        while line not in systemd.recv(4096).decode().splitlines():
+            pass
 
-        heard("READY=1")
-        drained = "STATUS=judging 0 of 1 slots, drained, 0 tasks in hand, disk full"
-        heard(drained)
-        played.judicators.fault = UnavailableError("nobody answers")
-        heard(f"{drained}, no judicator takes reports (0 results spooled)")
-        heard("WATCHDOG=1")
-        played.loop.stop()
-        heard("STOPPING=1")
-        assert played.ended() == 0
+    wait_line("READY=1")
+    drained = "STATUS=judging 0 of 1 slots, drained, 0 tasks in hand, disk full"
+    wait_line(drained)
+    played.judicators.fault = UnavailableError("nobody answers")
+    wait_line(f"{drained}, no judicator takes reports (0 results spooled)")
+    wait_line("WATCHDOG=1")
+    played.loop.stop()
+    wait_line("STOPPING=1")
+    assert played.ended() == 0
 
 
 def test_stopping_gives_everything_back_within_its_grace(played, monkeypatch):
@@ -631,9 +629,9 @@ def test_stopping_gives_everything_back_within_its_grace(played, monkeypatch):
     assert isinstance(played.slot.told(), Cancel)
     assert played.ended() == 0
     assert time.monotonic() - began < 8
-    given = [played.judicators.completed[claim] for claim in ("c1", "c2")]
-    assert all(done.retry for done in given)
-    assert [done.result.reason for done in given] == [
+    outcomes = [played.judicators.completed[claim] for claim in ("c1", "c2")]
+    assert all(outcome.retry for outcome in outcomes)
+    assert [outcome.result.reason for outcome in outcomes] == [
         "slot 0 ended while judging: it was killed by SIGKILL",
         "the executor is stopping",
     ]

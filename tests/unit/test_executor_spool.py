@@ -12,10 +12,10 @@ from judge.model.messages import Completed, Result, Status, Verdict
 
 
 def entry(claim: str, reason: str = "", upload: str | None = None) -> Spooled:
-    done = Completed(
+    task = Completed(
         id="0" * 24, attempt=1, claim=claim, status=Status.SUCCESS, verdict=Verdict.AC, result=Result(reason=reason)
     )
-    return Spooled(completed=done, upload=upload)
+    return Spooled(completed=task, upload=upload)
 
 
 def test_write_load_remove(work):
@@ -45,13 +45,9 @@ def test_the_bound(work):
     assert len(spool) == 1
     spool.remove("a")
     assert spool.bytes == 0
-
-
-def test_the_bound_holds_for_all_entries_together(work):
-    spool = Spool(work / "spool", 1000)
-    written = sum(spool.write(entry(f"claim{number}")) for number in range(10))
-    assert 2 <= written < 10
-    assert spool.bytes <= 1000
+    count = sum(spool.write(entry(f"claim{number}")) for number in range(10))
+    assert 2 <= count < 10
+    assert spool.bytes <= 1000, "the bound is that of all entries together"
 
 
 def test_leftovers_and_foreign_files(work, caplog):
@@ -63,7 +59,7 @@ def test_leftovers_and_foreign_files(work, caplog):
     (directory / "notes.txt").write_text("mine")
     (directory / "sub").mkdir()
     later = Spool(directory, 1 << 20)
-    assert [one.completed.claim for one in later.load()] == ["good"]
+    assert [item.completed.claim for item in later.load()] == ["good"]
     assert sorted(path.name for path in directory.iterdir()) == ["good.json", "notes.txt", "sub", "torn.bad"]
     assert "torn.json cannot be read" in caplog.text
 

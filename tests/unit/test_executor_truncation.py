@@ -27,23 +27,19 @@ def outcome(out: bytes = b"", err: bytes = b"") -> RunOutcome:
 
 @given(st.binary(max_size=3000), st.binary(max_size=3000), st.integers(0, 20_000))
 def test_the_budget_holds(out, err, total):
-    with outcome(out, err) as one:
-        first, second = truncation.printed(one)
+    with outcome(out, err) as run:
+        first, second = truncation.printed(run)
     assert (first, second) == (truncation.text(out[:1024]), truncation.text(err[:1024]))
     budget = truncation.OutputBudget(total, total)
     for verdict in (Verdict.AC, Verdict.WA):
-        _budget_holds(budget, total, verdict, first, second)
-
-
-def _budget_holds(budget, total, verdict, first, second):
-    used = 0
-    for _ in range(4):
-        test = TestResult(name="1", verdict=verdict, output=first, error=second, message=first, feedback=second)
-        budget.trim(test)
-        shown = [text for text in (test.output, test.error, test.message, test.feedback) if text]
-        used += sum(truncation.json_size(text) for text in shown)
-        assert (test.output, test.error) in {(first, second), ("", "")}, "both or none"
-    assert used <= total
+        used = 0
+        for _ in range(4):
+            test = TestResult(name="1", verdict=verdict, output=first, error=second, message=first, feedback=second)
+            budget.trim(test)
+            texts = (test.output, test.error, test.message, test.feedback)
+            used += sum(truncation.json_size(text) for text in texts if text)
+            assert (test.output, test.error) in {(first, second), ("", "")}, "both or none"
+        assert used <= total
 
 
 def test_thousands_of_failing_tests_fit_into_a_report():
@@ -57,10 +53,10 @@ def test_thousands_of_failing_tests_fit_into_a_report():
 
 
 def test_build_log():
-    with outcome(b"note\n", b"error\n") as one:
-        assert truncation.build_log(one) == "error\n\nnote\n"
-    with outcome(b"", b"\xff" * truncation.LOG * 5) as one:
-        log = truncation.build_log(one)
+    with outcome(b"note\n", b"error\n") as run:
+        assert truncation.build_log(run) == "error\n\nnote\n"
+    with outcome(b"", b"\xff" * truncation.LOG * 5) as run:
+        log = truncation.build_log(run)
         assert log.endswith(f"… cut after {truncation.LOG} characters\n")
         assert len(log) < truncation.LOG + 100
 
@@ -72,9 +68,9 @@ def test_clip():
 
 def test_digest():
     data = os.urandom(3 << 20)
-    with outcome(data) as one:
-        assert truncation.digest(one.stdout, len(data)) == hashlib.sha256(data).hexdigest() == truncation.sha256(data)
-        assert truncation.digest(one.stdout, len(data) + 10) == truncation.sha256(data), "shorter than told"
+    with outcome(data) as run:
+        assert truncation.digest(run.stdout, len(data)) == hashlib.sha256(data).hexdigest() == truncation.sha256(data)
+        assert truncation.digest(run.stdout, len(data) + 10) == truncation.sha256(data), "shorter than told"
 
 
 def test_sealed(work):

@@ -75,6 +75,7 @@ MIB64 = LIMITS.memory
         # An abnormal end at the memory limit is MLE, never RTE.
         (replace(OK, signal=signal.SIGSEGV, exit_code=None, memory=MIB64), Verdict.MLE, "memory limit exceeded"),
         (replace(OK, exit_code=1, memory=MIB64), Verdict.MLE, "memory limit exceeded"),
+        # Exit code 3 means a full heap where the language says so, as in this test.
         (replace(OK, exit_code=3), Verdict.MLE, "the heap is full"),
         (replace(OK, signal=signal.SIGSEGV, exit_code=None), Verdict.RTE, "ended by SIGSEGV (invalid memory access"),
         (replace(OK, signal=signal.SIGUSR1, exit_code=None), Verdict.RTE, "ended by SIGUSR1"),
@@ -90,15 +91,15 @@ MIB64 = LIMITS.memory
     ],
 )
 def test_faults(facts, verdict, words):
-    found = run_fault(facts, LIMITS, heap_full=facts.exit_code == 3)
-    assert found is not None
-    assert found[0] is verdict
-    assert words in found[1]
+    fault = run_fault(facts, LIMITS, heap_full=facts.exit_code == 3)
+    assert fault is not None
+    assert fault[0] is verdict
+    assert words in fault[1]
     for validation in (None, Validated(accepted=True), Validated(accepted=False)):
-        assert run_verdict(facts, LIMITS, validation, heap_full=facts.exit_code == 3) == found
+        assert run_verdict(facts, LIMITS, validation, heap_full=facts.exit_code == 3) == fault
 
 
-def test_at_the_limit_is_within_it():
+def test_a_run_at_the_limit_is_within_it():
     at = replace(OK, cpu=1.0, wall=3.0, memory=MIB64)
     assert run_fault(at, LIMITS) is None
     assert not near(at, LIMITS)
@@ -123,7 +124,7 @@ def test_at_the_limit_is_within_it():
         (replace(OK, cpu=1.05, exit_code=None, signal=signal.SIGXCPU), False),
     ],
 )
-def test_what_is_near_the_limit(facts, expected):
+def test_runs_near_the_limit(facts, expected):
     assert near(facts, LIMITS) is expected
 
 
@@ -138,7 +139,7 @@ def test_what_is_near_the_limit(facts, expected):
         memory=st.sampled_from([0, MIB64, MIB64 + 1]),
     )
 )
-def test_only_what_is_tle_by_its_numbers_is_near(facts):
+def test_only_runs_beyond_a_time_limit_are_near(facts):
     fault = run_fault(facts, LIMITS)
     if near(facts, LIMITS):
         assert fault is not None
@@ -149,20 +150,17 @@ def test_only_what_is_tle_by_its_numbers_is_near(facts):
 
 
 @given(st.floats(0, 0.499), st.floats(0, 4), REASONS)
-def test_who_was_idle_is_never_near(cpu, wall, killed):
+def test_an_idle_run_is_never_near(cpu, wall, killed):
     """Sleeping costs nothing: it must not bring a run alone about."""
     assert not near(replace(OK, cpu=cpu, wall=wall, killed=killed), LIMITS)
 
 
-def test_an_exit_code_means_full_heap_only_where_the_language_says_so():
-    assert run_verdict(replace(OK, exit_code=3), LIMITS, None) == Ruling(Verdict.RTE, "ended with exit code 3")
-
-
-def test_validation_decides_good_runs():
+def test_a_run_without_faults_is_decided_by_validation():
     assert run_verdict(OK, LIMITS, None) == Ruling(Verdict.AC, "")
     assert run_verdict(OK, LIMITS, Validated(accepted=True, message="close enough")) == Ruling(Verdict.AC, "")
     assert run_verdict(OK, LIMITS, Validated(accepted=False, message="line 1")) == Ruling(Verdict.WA, "line 1")
     assert run_verdict(OK, LIMITS, Validated(accepted=False)) == Ruling(Verdict.WA, "wrong answer")
+    assert run_verdict(replace(OK, exit_code=3), LIMITS, None) == Ruling(Verdict.RTE, "ended with exit code 3")
 
 
 def test_compilation():
@@ -173,7 +171,7 @@ def test_compilation():
     assert compile_verdict(OK, LIMITS, "no time is left") == Ruling(Verdict.CE, "compilation failed: no time is left")
 
 
-def test_what_is_ruled_without_a_run_of_the_submission():
+def test_rulings_without_a_run_of_the_submission():
     assert checked_verdict(Validated(accepted=True, message="all lines")) == Ruling(Verdict.AC, "")
     assert checked_verdict(Validated(accepted=False, message="line 1")) == Ruling(Verdict.WA, "line 1")
     assert checked_verdict(Validated(accepted=False)) == Ruling(Verdict.WA, "wrong answer")
@@ -181,6 +179,7 @@ def test_what_is_ruled_without_a_run_of_the_submission():
     assert checked_verdict(Validated(accepted=False, fault="it crashed")) == Ruling(Verdict.JE, "it crashed")
     assert unfit_verdict("too big") == Ruling(Verdict.CE, "compilation failed: too big")
     assert total_time_verdict("no time is left") == Ruling(Verdict.TLE, "no time is left")
+    assert rendered_verdict() is Verdict.AC
     assert judge_error("its validator does not compile") == Ruling(Verdict.JE, "its validator does not compile")
 
 
@@ -196,9 +195,9 @@ def test_signal_names():
 
 
 def test_usage_keeps_microseconds():
-    found = usage(replace(OK, cpu=0.12345678))
-    assert found.cpu == 0.123457
-    assert found.exit_code == 0
+    used = usage(replace(OK, cpu=0.12345678))
+    assert used.cpu == 0.123457
+    assert used.exit_code == 0
 
 
 FACTS = st.builds(
@@ -255,7 +254,7 @@ SAID_YES, SAID_NO = replace(OK, exit_code=42, ended=2.0), replace(OK, exit_code=
         (replace(OK, exit_code=None, signal=9, killed={Killed.MEMORY}), "memory limit exceeded"),
     ],
 )
-def test_what_a_validator_may_end_with(facts, words):
+def test_faults_of_a_validator(facts, words):
     fault = validator_fault(facts, LIMITS)
     assert bool(fault) == (words is not None)
     assert (words or "") in fault
@@ -317,16 +316,11 @@ def test_the_rows_of_the_table_in_their_order():
         assert ruling.verdict is verdict
 
 
-def test_rendered_statements_are_accepted():
-    assert rendered_verdict() is Verdict.AC
-
-
-def test_no_other_module_of_the_executor_names_a_verdict_but_to_compare_it():
-    """Whoever changes how a verdict comes about opens verdict.py alone."""
+def test_only_verdict_py_chooses_verdicts():
     root = Path(judge.__file__).parent
     for path in (*root.glob("executor/**/*.py"), *root.glob("sandbox/**/*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         compared = {part for node in ast.walk(tree) if isinstance(node, ast.Compare) for part in ast.walk(node)}
-        named = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node not in compared]
-        made = [node.lineno for node in named if ast.unparse(node.value) == "Verdict"]
-        assert path.name == "verdict.py" or not made, f"{path}:{made}"
+        attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node not in compared]
+        lines = [node.lineno for node in attributes if ast.unparse(node.value) == "Verdict"]
+        assert path.name == "verdict.py" or not lines, f"{path}:{lines}"

@@ -32,7 +32,7 @@ def test_a_file_is_replaced_with_its_mode(work, content, durable):
     assert names(work) == ["file"]
 
 
-def test_private_whatever_was_there_before_and_whatever_the_umask(work):
+def test_a_new_file_has_its_mode_despite_the_old_file_and_the_umask(work):
     path = work / "file"
     path.write_text("old")
     path.chmod(0o666)
@@ -47,7 +47,7 @@ def test_private_whatever_was_there_before_and_whatever_the_umask(work):
         os.umask(before)
 
 
-def test_what_fails_leaves_the_old_file_and_nothing_else(work, monkeypatch):
+def test_a_failed_replacement_leaves_the_old_file_only(work, monkeypatch):
     path = work / "file"
     files.replace(path, "old", durable=True)
 
@@ -73,7 +73,7 @@ def test_a_link_is_replaced_and_not_followed(work):
     assert (work / "target").read_text() == "kept" and not (work / "link").is_symlink()
 
 
-def test_only_what_lasts_waits_for_the_disk(work, monkeypatch):
+def test_only_durable_files_wait_for_the_disk(work, monkeypatch):
     synced = []
     monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(Path(f"/proc/self/fd/{descriptor}").resolve()))
     files.replace(work / "file", "one", durable=False)
@@ -83,7 +83,7 @@ def test_only_what_lasts_waits_for_the_disk(work, monkeypatch):
 
 
 @pytest.mark.parametrize(("name", "content"), [("file.written", "old"), ("file.renamed", "new")])
-def test_a_kill_leaves_one_of_both_and_what_a_sweep_removes(work, name, content):
+def test_a_killed_replacement_leaves_either_content_and_a_sweep_removes_leftovers(work, name, content):
     path = work / "file"
     path.write_text("old")
     replace = "files.replace(pathlib.Path(sys.argv[1]), 'new', durable=True)"
@@ -93,16 +93,13 @@ def test_a_kill_leaves_one_of_both_and_what_a_sweep_removes(work, name, content)
     )
     assert ended.returncode == -signal.SIGKILL
     assert path.read_text() == content
-    left = [one for one in names(work) if one != "file"]
-    assert len(left) == (content == "old") and all(files._LEFTOVER.fullmatch(one) for one in left)
+    leftovers = [file for file in names(work) if file != "file"]
+    assert len(leftovers) == (content == "old") and all(files._LEFTOVER.fullmatch(file) for file in leftovers)
     (work / ".mine").touch()
     (work / "notes.1.tmp").touch()
     files.sweep(work)
     assert names(work) == [".mine", "file", "notes.1.tmp"]
-
-
-def test_sweeping_what_is_not_there(work):
-    files.sweep(work / "none")
+    files.sweep(work / "no directory")
 
 
 def test_threads_that_replace_one_file_do_not_mix(work):
@@ -155,19 +152,19 @@ def by_hand(path: Path) -> Iterator[str]:
     for function in (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, functions)):
         for call in ast.walk(function):
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
-                name, given = call.func.attr, len(call.args) + len(call.keywords)
+                name, arguments = call.func.attr, len(call.args) + len(call.keywords)
                 of_os = isinstance(call.func.value, ast.Name) and call.func.value.id == "os"
-                one = name == "replace" and len(call.args) == given == 1
-                if one or name in {"fsync", "fdatasync", "rename", "renames"} or (of_os and name == "replace"):
+                of_path = name == "replace" and len(call.args) == arguments == 1
+                if of_path or name in {"fsync", "fdatasync", "rename", "renames"} or (of_os and name == "replace"):
                     yield function.name
 
 
 def test_files_are_replaced_in_one_way_or_there_is_a_reason():
-    found = {
+    functions = {
         f"{path.relative_to(ROOT)}:{name}"
         for room in ("judge", "plugins")
         for path in (ROOT / room).rglob("*.py")
         if str(path.relative_to(ROOT)) not in ONE_WAY
         for name in by_hand(path)
     }
-    assert found == set(BY_HAND)
+    assert functions == set(BY_HAND)

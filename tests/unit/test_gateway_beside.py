@@ -21,49 +21,46 @@ LINES = st.lists(st.text(st.sampled_from("ab 1\t<"), max_size=6), max_size=30).m
 
 
 @given(LINES, LINES)
-def test_every_shown_line_is_as_it_was_in_its_place(printed, answer):
-    found = compare.compare(printed, answer)
-    assert found.whole
+def test_every_shown_line_is_unchanged_and_in_its_place(printed, answer):
+    comparison = compare.compare(printed, answer)
+    assert comparison.whole
     for side, text in (("left", printed), ("right", answer)):
         lines = text.splitlines()
-        numbers = [getattr(row, side) for row in found.rows if getattr(row, side)]
+        numbers = [getattr(row, side) for row in comparison.rows if getattr(row, side)]
         assert numbers == sorted(set(numbers))
-        for row in found.rows:
+        for row in comparison.rows:
             at = getattr(row, side)
             if at:
                 parts = row.printed if side == "left" else row.answer
                 assert "".join(part.text for part in parts) == lines[at - 1]
-        gaps = sum(row.gap for row in found.rows)
+        gaps = sum(row.gap for row in comparison.rows)
         assert len(numbers) + gaps == len(lines)
-    assert any(row.differs for row in found.rows) != (printed.splitlines() == answer.splitlines())
+    assert any(row.differs for row in comparison.rows) != (printed.splitlines() == answer.splitlines())
 
 
 @given(LINES)
 def test_equal_texts_have_no_marks(text):
-    found = compare.compare(text, text)
-    assert not any(row.differs for row in found.rows)
-    assert not any(part.differs for row in found.rows for part in (*row.printed, *row.answer))
+    comparison = compare.compare(text, text)
+    assert not any(row.differs for row in comparison.rows)
+    assert not any(part.differs for row in comparison.rows for part in (*row.printed, *row.answer))
 
 
 def test_words_that_differ_are_marked_and_equal_lines_fold():
-    same = "".join(f"{n}\n" for n in range(100))
-    found = compare.compare(f"{same}1 2 3\n", f"{same}1 5 3\n4\n")
-    assert found.rows[0].gap == 97
-    changed = found.rows[4]
+    equal = "".join(f"{n}\n" for n in range(100))
+    comparison = compare.compare(f"{equal}1 2 3\n", f"{equal}1 5 3\n4\n")
+    assert comparison.rows[0].gap == 97
+    changed = comparison.rows[4]
     assert [(part.text, part.differs) for part in changed.printed] == [("1 ", False), ("2", True), (" 3", False)]
     assert [(part.text, part.differs) for part in changed.answer] == [("1 ", False), ("5", True), (" 3", False)]
-    assert (found.rows[5].left, found.rows[5].right) == (None, 102)
+    assert (comparison.rows[5].left, comparison.rows[5].right) == (None, 102)
 
 
-def test_a_line_that_one_side_lacks_moves_no_other():
-    found = compare.compare("1\n2\n3\n4\n", "1\n3\n4\n")
-    assert [(row.left, row.right) for row in found.rows if row.differs] == [(2, None)]
+def test_a_missing_line_moves_no_other_and_each_word_that_differs_is_marked():
+    comparison = compare.compare("1\n2\n3\n4\n", "1\n3\n4\n")
+    assert [(row.left, row.right) for row in comparison.rows if row.differs] == [(2, None)]
     line = compare.compare("1 2 3 4\n", "1 3 4\n").rows[0]
     assert [part.text for part in line.printed if part.differs] == ["2 "]
     assert not any(part.differs for part in line.answer)
-
-
-def test_two_words_of_a_line_that_differ_are_each_marked():
     line = compare.compare("1 2 3 4 5\n", "1 7 3 8 5\n").rows[0]
     assert [part.text for part in line.printed if part.differs] == ["2", "4"]
 
@@ -74,17 +71,16 @@ class Counted(str):
     compared = 0
     __hash__ = str.__hash__
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, token: object) -> bool:
         Counted.compared += 1
-        return str.__eq__(self, other)
+        return str.__eq__(self, token)
 
-    def __ne__(self, other: object) -> bool:
-        Counted.compared += 1
-        return str.__ne__(self, other)
+    def __ne__(self, token: object) -> bool:
+        return not self == token
 
 
 @pytest.mark.parametrize(
-    ("left", "right"),
+    ("first", "second"),
     [
         ("a" * 500, "a" * 500),
         ("a" * 500, "b" + "a" * 499),
@@ -92,12 +88,12 @@ class Counted(str):
         ("a" * 250 + "b" * 250, "b" * 500),
     ],
 )
-def test_alignment_looks_at_each_token_at_most_twice(monkeypatch, left, right):
+def test_alignment_looks_at_each_token_at_most_twice(monkeypatch, first, second):
     monkeypatch.setattr(Counted, "compared", 0)
-    pairs = compare.aligned([Counted(token) for token in left], [Counted(token) for token in right])
-    assert [i for i, _ in pairs if i is not None] == list(range(len(left)))
-    assert [j for _, j in pairs if j is not None] == list(range(len(right)))
-    assert Counted.compared <= 2 * len(left)
+    pairs = compare.aligned([Counted(token) for token in first], [Counted(token) for token in second])
+    assert [i for i, _ in pairs if i is not None] == list(range(len(first)))
+    assert [j for _, j in pairs if j is not None] == list(range(len(second)))
+    assert Counted.compared <= 2 * len(first)
 
 
 def test_the_worst_texts_are_compared_at_once():
@@ -109,14 +105,14 @@ def test_the_worst_texts_are_compared_at_once():
 
 @pytest.mark.parametrize(("printed", "answer"), [("x" * 501, "y"), ("1\n" * 201, "1\n"), ("", "1\n" * 100_000)])
 def test_a_text_that_is_too_long_is_cut_and_said_to_be(printed, answer):
-    found = compare.compare(printed, answer)
-    assert not found.whole
-    assert len(found.rows) <= 200
+    comparison = compare.compare(printed, answer)
+    assert not comparison.whole
+    assert len(comparison.rows) <= 200
     assert compare.compare("1\n", "2\n", whole=False).whole is False
 
 
 @pytest.mark.parametrize(
-    ("said", "name", "line"),
+    ("message", "name", "line"),
     [
         ("main.cpp:12:5: error: x", "main.cpp", 12),
         ("./main.cpp:3: warning", "main.cpp", 3),
@@ -131,23 +127,23 @@ def test_a_text_that_is_too_long_is_cut_and_said_to_be(printed, answer):
         ("main.f90:4:1:", "main.f90", 4),
     ],
 )
-def test_places_as_compilers_name_them(said, name, line):
-    found = submission.linked(f"a <b>\n{said}\n", [submission.ShownSource(name, "src", 20)])
-    assert f'<a href="#src-{line}">' in found
-    assert "a &lt;b&gt;\n" in found
-    assert f">{name}" in found, "the person's own name of the file, without the directory it is compiled in"
-    _, _, rest = str(found).partition("</a>")
-    assert str(submission.linked(f"a <b>\n{said}\n", [])).endswith(rest)
+def test_places_as_compilers_name_them(message, name, line):
+    html = submission.linked(f"a <b>\n{message}\n", [submission.ShownSource(name, "src", 20)])
+    assert f'<a href="#src-{line}">' in html
+    assert "a &lt;b&gt;\n" in html
+    assert f">{name}" in html, "the person's own name of the file, without the directory it is compiled in"
+    _, _, tail = str(html).partition("</a>")
+    assert str(submission.linked(f"a <b>\n{message}\n", [])).endswith(tail)
 
 
 def test_the_only_source_is_named_as_the_person_names_it():
-    found = submission.linked(
+    html = submission.linked(
         "/box/main.c:3:5: error: x\n/usr/include/a.h:1: note", [submission.ShownSource("err.c", "src", 9)]
     )
-    assert str(found) == '<a href="#src-3">err.c:3</a>:5: error: x\n/usr/include/a.h:1: note'
+    assert str(html) == '<a href="#src-3">err.c:3</a>:5: error: x\n/usr/include/a.h:1: note'
 
 
-def test_only_what_is_shown_is_linked():
+def test_only_shown_sources_are_linked():
     two = [
         submission.ShownSource("src/a.c", "src-1", 5),
         submission.ShownSource("src/b/a.c", "src-2", 5),
@@ -160,13 +156,13 @@ def test_only_what_is_shown_is_linked():
 
 @given(st.text(st.sampled_from('ab.c:1<>"&()/ \n'), max_size=200))
 def test_no_text_becomes_markup(text):
-    found = str(submission.linked(text, [submission.ShownSource("a.c", "src", 9)]))
-    assert "<" not in re.sub(r'<a href="#src-[1-9]">|</a>', "", found)
+    html = str(submission.linked(text, [submission.ShownSource("a.c", "src", 9)]))
+    assert "<" not in re.sub(r'<a href="#src-[1-9]">|</a>', "", html)
 
 
 def test_sources_are_numbered_as_the_page_shows_them():
-    one = m.Submission(user="ada", language="cpp", source="1\n2\n")
-    assert [(s.name, s.anchor) for s in sources(one)] == [("main.cpp", "src")]
+    single = m.Submission(user="ada", language="cpp", source="1\n2\n")
+    assert [(s.name, s.anchor) for s in sources(single)] == [("main.cpp", "src")]
     files = [m.SourceFile.of(name, data) for name, data in (("a.c", b"x"), ("b.bin", b"\xff"), ("c.h", b"y"))]
     several = m.Submission(user="ada", language="c", files=files)
     assert [(s.name, s.anchor) for s in sources(several)] == [("a.c", "src-1"), ("c.h", "src-3")]
@@ -175,17 +171,17 @@ def test_sources_are_numbered_as_the_page_shows_them():
 def test_guesses_are_right_about_the_examples():
     table = load_table(None)
     assert {name for _, name in editor.GUESSES} <= set(table)
-    seen = 0
+    right = 0
     for path in sorted((ROOT / "examples").rglob("submissions/*/*")):
         true = guess(path.name, table)
         if not path.is_file() or true is None:
             continue
         text = path.read_text(errors="replace")
-        found = next((name for pattern, name in editor.GUESSES if re.search(pattern, text, re.MULTILINE)), None)
+        guessed = next((name for pattern, name in editor.GUESSES if re.search(pattern, text, re.MULTILINE)), None)
         # C++ of C's headers alone cannot be told from C.
-        assert found in {None, true} or {found, true} == {"c", "cpp"}, path
-        seen += found is not None
-    assert seen > 40
+        assert guessed in {None, true} or {guessed, true} == {"c", "cpp"}, path
+        right += guessed is not None
+    assert right > 40
 
 
 def test_every_mode_is_a_file_of_the_package():
@@ -196,15 +192,14 @@ def test_every_mode_is_a_file_of_the_package():
     assert assets.address("codemirror.js").endswith(".js")
 
 
+def cost(text: str, among: list[submission.ShownSource] | None = None) -> float:
+    """Seconds that links take in a text, beside these sources."""
+    among = among or [submission.ShownSource("a.c", "src", 9)]
+    return min(timeit.repeat(lambda: submission.linked(text, among), number=1, repeat=3))
+
+
 def test_a_message_of_long_names_costs_no_more_than_another():
     """Tried from each of its characters, one of these took a hundred times as long as plain text."""
-
-    def cost(text: str) -> float:
-        return min(
-            timeit.repeat(
-                lambda: submission.linked(text, [submission.ShownSource("a.c", "src", 9)]), number=1, repeat=3
-            )
-        )
 
     plain = cost("some words of a compiler, not a place " * 1700)
     assert all(cost(text * (64_000 // len(text))) < 30 * plain for text in ("a.", "a.a", "a.aaaaaaaa", "./", "aaaa"))
@@ -212,11 +207,8 @@ def test_a_message_of_long_names_costs_no_more_than_another():
 
 def test_a_message_about_many_files_costs_no_more_than_one_about_one():
     """Each place was held against each file anew: ten seconds for a log of 24 KiB and a hundred files."""
-    shown = [submission.ShownSource(f"{n}/b/c/d/e/f/g/h/i/a.c", f"src-{n}", 9) for n in range(100)]
-
-    def cost(text: str, among: list[submission.ShownSource]) -> float:
-        return min(timeit.repeat(lambda: submission.linked(text, among), number=1, repeat=3))
+    files = [submission.ShownSource(f"{n}/b/c/d/e/f/g/h/i/a.c", f"src-{n}", 9) for n in range(100)]
 
     for name in ("a.c", "b.c", "7/b/c/d/e/f/g/h/i/a.c"):
         text = f"{name}:1 " * 1000
-        assert cost(text, shown) < 5 * cost(text, shown[7:8]), name
+        assert cost(text, files) < 5 * cost(text, files[7:8]), name
