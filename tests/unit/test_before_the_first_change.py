@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -51,14 +52,15 @@ def changes(task: Task) -> bool:
     return name not in LOOKS
 
 
+def before_change(playbook: Path, *passed: str) -> set[str]:
+    """The modules of a playbook's tasks before its first change, but these."""
+    modules = ((module(task), changes(task)) for task in of_playbook(playbook) if module(task) not in passed)
+    return {name for name, _ in itertools.takewhile(lambda pair: not pair[1], modules)}
+
+
 @pytest.mark.parametrize("playbook", PLAYBOOKS, ids=lambda path: path.stem)
-def test_variables_are_looked_at_before_anything_is_changed(playbook: Path) -> None:
-    before = []
-    for task in of_playbook(playbook):
-        if changes(task):
-            break
-        before.append(module(task))
-    assert "judge_variables" in before, f"{playbook.name} begins to change: {task['name']}"
+def test_variables_are_checked_before_the_first_change(playbook: Path) -> None:
+    assert "judge_variables" in before_change(playbook), f"{playbook.name} changes something first"
 
 
 # These change no cluster: they look, or make something on the controller, or free a lock that was left behind.
@@ -117,8 +119,8 @@ def freed(tasks: list[Task]) -> int:
 def test_no_other_playbook_changes_a_host() -> None:
     for path in PLAYBOOKS:
         if path.stem in WITHOUT_LOCK - {"bundle", "unlock"}:
-            found = [task["name"] for task in of_playbook(path) if changes(task) and module(task) not in ASKS]
-            assert found == [], path.name
+            tasks = [task["name"] for task in of_playbook(path) if changes(task) and module(task) not in ASKS]
+            assert tasks == [], path.name
 
 
 @pytest.mark.parametrize("name", ["backup", "monitor", "remove", "unlock", "verify"])
@@ -130,48 +132,43 @@ def test_a_misspelt_variable_is_refused(name: str, tmp_path: Path) -> None:
     tree = {group: {"hosts": {host: hosts}} for group, host in groups.items()}
     (tmp_path / "hosts.yml").write_text(yaml.safe_dump(tree))
     command = [Path(sys.executable).parent / "ansible-playbook", "-i", tmp_path / "hosts.yml", playbook]
-    given = ["judge_log_levle=info", "judge_remove=e1", "judge_replace=e1", "judge_survivor=j1"]
-    command += [word for one in given for word in ("-e", one)]
-    done = subprocess.run(
+    variables = ["judge_log_levle=info", "judge_remove=e1", "judge_replace=e1", "judge_survivor=j1"]
+    command += [word for variable in variables for word in ("-e", variable)]
+    run = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, check=False, env={**os.environ, "ANSIBLE_NOCOLOR": "1"}
     )
-    assert done.returncode != 0
-    assert "did you mean 'judge_log_level'" in done.stdout + done.stderr, done.stdout[-3000:]
-    assert "changed: [" not in done.stdout
+    assert run.returncode != 0
+    assert "did you mean 'judge_log_level'" in run.stdout + run.stderr, run.stdout[-3000:]
+    assert "changed: [" not in run.stdout
     assert [path.name for path in tmp_path.iterdir()] == ["hosts.yml"], "nor anything on the controller"
 
 
 @pytest.mark.parametrize(
     "name", ["maintain", "pki", "reboot", "renew", "rollback", "rotate", "site", "stop", "upgrade"]
 )
-def test_what_restarts_services_looks_first_whether_a_majority_would_be_lost(name: str) -> None:
+def test_playbooks_that_restart_services_check_the_majority_first(name: str) -> None:
     """At a host's own turn files of all hosts would be others already."""
-    before = []
-    for task in of_playbook(ROOT / f"playbooks/{name}.yml"):
-        if module(task) in {"judge_deploy_lock", "judge_secrets"}:  # gone with the run; this machine's own
-            continue
-        if changes(task):
-            break
-        before.append(module(task))
-    assert set(before) & {"judge_service", "judge_host"}, f"{name}.yml begins to change: {task['name']}"
+    # The lock is gone with the run, and secrets are this machine's own.
+    looks = before_change(ROOT / f"playbooks/{name}.yml", "judge_deploy_lock", "judge_secrets")
+    assert looks & {"judge_service", "judge_host"}, f"{name}.yml changes something first"
 
 
-def when_due(**given: object) -> object:
+def when_due(**changed: object) -> object:
     """The first look's own condition, whether something is due at all, on a host with such a release and bundle."""
     (task,) = (task for task in read(ROOT / "playbooks/tasks/spare.yml") if "judge_service" in task)
     variables = {
         "judge_version": "2",
         "judge_common_before": {"stat": {"exists": True, "lnk_target": "/opt/judge/releases/2-abc"}},
-        "judge_common_bundle_before": {"stat": {"checksum": "new"}} if "judge_common_coming" in given else {},
-        **given,
+        "judge_common_bundle_before": {"stat": {"checksum": "new"}} if "judge_common_coming" in changed else {},
+        **changed,
     }
-    written = {name: trust_as_template(text) for name, text in task["vars"].items()}
-    templar = Templar(loader=DataLoader(), variables={**written, **variables})
+    expressions = {name: trust_as_template(text) for name, text in task["vars"].items()}
+    templar = Templar(loader=DataLoader(), variables={**expressions, **variables})
     return templar.template(trust_as_template("{{ " + task["when"][-1] + " }}"))
 
 
 @pytest.mark.parametrize(
-    ("given", "due"),
+    ("changed", "due"),
     [
         ({}, False),
         ({"judge_version": "3"}, True),
@@ -184,13 +181,13 @@ def when_due(**given: object) -> object:
         ({"judge_version": "3", "judge_common_due": False}, False),
     ],
 )
-def test_another_release_or_another_bundle_is_due(given: dict[str, object], due: bool) -> None:
+def test_another_release_or_another_bundle_is_due(changed: dict[str, object], due: bool) -> None:
     """etcd and mongod come with the bundle, whatever the release of judge is."""
-    assert when_due(**given) is due
+    assert when_due(**changed) is due
 
 
 @pytest.mark.parametrize("name", ["upgrade", "rollback"])
-def test_the_bundle_that_comes_is_told_to_the_look(name: str) -> None:
+def test_the_check_knows_the_coming_bundle(name: str) -> None:
     tasks = [task for play in read(ROOT / f"playbooks/{name}.yml") for task in play.get("tasks", [])]
     tasks += [task for block in tasks for task in block.get("block", [])]
     (look,) = (task for task in tasks if task.get(f"{BUILTIN}import_tasks") == "tasks/spare.yml")
@@ -198,7 +195,7 @@ def test_the_bundle_that_comes_is_told_to_the_look(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "faults", "well"),
+    ("status", "faults", "passes"),
     [
         (200, [], True),
         (200, ["executor 'e2' does not report"], True),
@@ -219,18 +216,18 @@ def test_the_bundle_that_comes_is_told_to_the_look(name: str) -> None:
         (-1, None, False),
     ],
 )
-def test_hosts_that_a_run_leaves_out_do_not_end_it(status: int, faults: list[str] | None, well: bool) -> None:
+def test_faults_of_hosts_outside_a_run_do_not_end_it(status: int, faults: list[str] | None, passes: bool) -> None:
     """verify.yml waits for a healthy cluster; the sentences are those of judge/judicator/status.py."""
     tasks = flat(read(ROOT / "playbooks/tasks/judge_one.yml"), ROOT)
     (task,) = [task for task in tasks if task.get("register") == "judge_verify_health"]
-    told = {"status": status} | ({} if faults is None else {"json": {"faults": faults}})
-    written = {name: trust_as_template(text) for name, text in task["vars"].items()}
+    answer = {"status": status} | ({} if faults is None else {"json": {"faults": faults}})
+    expressions = {name: trust_as_template(text) for name, text in task["vars"].items()}
     groups = {"judicators": ["j1", "j2"], "executors": ["e1", "e2"], "judge_verified": ["j1", "e1", "g1"]}
     hosts = {f"{kind}{number}": {"ansible_host": f"10.0.0.{number}"} for kind in "je" for number in (1, 2)}
     hosts["e2"]["ansible_host"] = "e2.lan"
-    variables = {**written, "judge_verify_health": told, "groups": groups, "hostvars": hosts}
+    variables = {**expressions, "judge_verify_health": answer, "groups": groups, "hostvars": hosts}
     templar = Templar(loader=DataLoader(), variables=variables)
-    assert templar.template(trust_as_template("{{ " + task["until"] + " }}")) is well
+    assert templar.template(trust_as_template("{{ " + task["until"] + " }}")) is passes
     text = (ROOT / "judge/judicator/status.py").read_text(encoding="utf-8")
     assert (
         "executor '{executor.name}' does not report" in text
@@ -240,19 +237,12 @@ def test_hosts_that_a_run_leaves_out_do_not_end_it(status: int, faults: list[str
 
 @given(st.sets(st.from_regex(r"[a-z][a-z0-9-]{0,6}", fullmatch=True), min_size=2))
 def test_a_fault_is_a_host_s_own_by_its_whole_name(names: set[str]) -> None:
-    one, *others = sorted(names)
-    faults = [f"etcd member {name} (10.0.0.1:2379) is not healthy" for name in (one, *others)]
-    assert judge_faults_without(faults, {one: "fd00::1"}) == faults[1:]
+    own, *neighbours = sorted(names)
+    faults = [f"etcd member {name} (10.0.0.1:2379) is not healthy" for name in (own, *neighbours)]
+    assert judge_faults_without(faults, {own: "fd00::1"}) == faults[1:]
     mongods = [f"mongod [{address}]:27017 is DOWN and not healthy" for address in ("fd00::1", "fd00::11")]
-    assert judge_faults_without(mongods, {one: "fd00::1"}) == mongods[1:]
+    assert judge_faults_without(mongods, {own: "fd00::1"}) == mongods[1:]
     assert judge_faults_without(faults, {}) == faults
-
-
-def said(name: str, task: str, variables: dict[str, object]) -> object:
-    """The answer of an assertion of a playbook."""
-    tasks = [one for play in read(ROOT / f"playbooks/{name}.yml") for one in play.get("tasks", [])]
-    (found,) = (one[f"{BUILTIN}assert"]["that"] for one in tasks if one["name"] == task)
-    return Templar(loader=DataLoader(), variables=variables).template(trust_as_template("{{ " + found + " }}"))
 
 
 @pytest.mark.parametrize(
@@ -270,7 +260,10 @@ def test_a_replacement_may_be_run_again(deployed: bool, replacing: bool, replace
         "groups": {"judge_keepers": ["j1"]},
         "hostvars": {"j1": {"judge_hosts_removed": {"replacing": replacing, "replaced": replaced}}},
     }
-    assert said("replace", "It is another machine", variables) is goes_on
+    tasks = [task for play in read(ROOT / "playbooks/replace.yml") for task in play.get("tasks", [])]
+    (condition,) = (task[f"{BUILTIN}assert"]["that"] for task in tasks if task["name"] == "It is another machine")
+    templar = Templar(loader=DataLoader(), variables=variables)
+    assert templar.template(trust_as_template("{{ " + condition + " }}")) is goes_on
 
 
 class Unit:
@@ -291,17 +284,17 @@ class Unit:
 @pytest.mark.parametrize(
     ("state", "signals"), [("drained, 0 tasks in hand", ["SIGUSR2"]), ("judging 0 of 2 slots", [])]
 )
-def test_an_executor_takes_tasks_again_where_its_host_may_not_stop(
+def test_an_executor_resumes_when_its_host_may_not_stop(
     monkeypatch: pytest.MonkeyPatch, state: str, signals: list[str]
 ) -> None:
     host = judge_host.HostUnits.__new__(judge_host.HostUnits)
     params = {"gate": True, "enabled": True, "patience": 0}
     host.module = SimpleNamespace(params=params, check_mode=False)
     host.boot, host.executor, host.patience = Unit(), Unit(state), 0.0
-    sent: list[str] = []
+    signalled: list[str] = []
 
     def signal(name: str) -> None:
-        sent.append(name)
+        signalled.append(name)
         host.executor.shown["StatusText"] = "judging 0 of 2 slots"
 
     monkeypatch.setattr(host, "_signal", signal)
@@ -309,7 +302,7 @@ def test_an_executor_takes_tasks_again_where_its_host_may_not_stop(
     for act in (host.spare, host.stop):
         with pytest.raises(judge_host.UnitError, match="was not stopped, its services run on: only 1 of 3 voters"):
             act()
-        assert sent == (signals if act == host.stop else []), "a look touches nothing"
+        assert signalled == (signals if act == host.stop else []), "a look touches nothing"
 
 
 class Health:
@@ -325,7 +318,7 @@ class Health:
 
 
 @pytest.mark.parametrize(
-    ("says", "unsure", "told"),
+    ("says", "unsure", "sentence"),
     [
         ("", False, ""),
         ("only 1 of 3 voters would be left (j2 is down); bring that back first", True, "only 1 of 3 voters"),
@@ -333,8 +326,8 @@ class Health:
         (UnavailableError("its certificate has expired"), True, ""),
     ],
 )
-def test_the_look_says_why_and_does_nothing(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, says: str | Exception, unsure: bool, told: str
+def test_a_refused_restart_gives_the_reason_and_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, says: str | Exception, unsure: bool, sentence: str
 ) -> None:
     service = judge_service.HostService.__new__(judge_service.HostService)
     service.name, service.deadline = "etcd", 0.0
@@ -343,14 +336,16 @@ def test_the_look_says_why_and_does_nothing(
     monkeypatch.setattr(judge_members, "health_of", lambda _: Health(says))
     service.spare(unsure=unsure)  # without a config there is nothing to be asked
     (tmp_path / "etcd.yml").touch()
-    if not told:
+    if not sentence:
         service.spare(unsure=unsure)
         return
-    with pytest.raises(judge_service.UnitError, match=f"judge-etcd.service could not be restarted, so nothing.*{told}"):
+    with pytest.raises(
+        judge_service.UnitError, match=f"judge-etcd.service could not be restarted, so nothing.*{sentence}"
+    ):
         service.spare(unsure=unsure)
 
 
-def test_what_hides_its_arguments_does_not_hide_why_it_failed() -> None:
+def test_tasks_with_no_log_still_report_their_failure() -> None:
     """Of a task with no_log Ansible shows nothing but the message: a later one says what the result says is wrong.
 
     Our own modules have it in the message.
@@ -359,12 +354,15 @@ def test_what_hides_its_arguments_does_not_hide_why_it_failed() -> None:
     for path in [*ROOT.glob("roles/*/tasks/*.yml"), *ROOT.glob("playbooks/**/*.yml")]:
         content = read(path)
         tasks = [task for part in content for task in part.get("tasks", [part])]
-        for number, (task, rescued) in enumerate(found := list(unfolded(tasks))):
+        for number, (task, rescued) in enumerate(rows := list(unfolded(tasks))):
             if not task.get("no_log") or module(task).startswith("judge_"):
                 continue
             hiding += 1
             assert "failed_when" in task or rescued, (path.name, task["name"])
-            later = [str(one.get(f"{BUILTIN}assert") or one.get(f"{BUILTIN}fail")) for one, _ in found[number + 1 :]]
+            later = [
+                str(task_after.get(f"{BUILTIN}assert") or task_after.get(f"{BUILTIN}fail"))
+                for task_after, _ in rows[number + 1 :]
+            ]
             assert any(task["register"] in text for text in later), (path.name, task["name"])
     assert hiding >= 7
 
@@ -384,8 +382,8 @@ class Refusing(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if self.path.endswith("/status"):
-            known = self.headers["Authorization"] == "Bearer a-token-of-nobody"
-            self.answer(200, {"faults": self.faults if known else ["there are some"]})
+            authorized = self.headers["Authorization"] == "Bearer a-token-of-nobody"
+            self.answer(200, {"faults": self.faults if authorized else ["there are some"]})
         else:
             self.answer(200, {"languages": [{"name": "c"}]})
 
@@ -422,12 +420,12 @@ def test_verify_says_why_nothing_is_judged(
     (tmp_path / "play.yml").write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": tasks}]))
     (tmp_path / "admin.token").write_text("a-token-of-nobody")
     command = [Path(sys.executable).parent / "ansible-playbook", "-i", "g1,", "-c", "local", tmp_path / "play.yml"]
-    given = [f"judge_gateway_port={server.server_port}", f"judge_secrets_dir={tmp_path}"]
-    given.append(f"ansible_python_interpreter={sys.executable}")
-    options = [word for one in given for word in ("-e", one)]
-    done = subprocess.run([*command, *options, "-vvv"], cwd=ROOT, capture_output=True, text=True, check=False)
+    variables = [f"judge_gateway_port={server.server_port}", f"judge_secrets_dir={tmp_path}"]
+    variables.append(f"ansible_python_interpreter={sys.executable}")
+    options = [word for variable in variables for word in ("-e", variable)]
+    run = subprocess.run([*command, *options, "-vvv"], cwd=ROOT, capture_output=True, text=True, check=False)
     server.shutdown()
     server.server_close()
-    assert done.returncode != 0
-    assert sentence in done.stdout, done.stdout[-3000:]
-    assert "a-token-of-nobody" not in done.stdout
+    assert run.returncode != 0
+    assert sentence in run.stdout, run.stdout[-3000:]
+    assert "a-token-of-nobody" not in run.stdout

@@ -55,7 +55,7 @@ def run(capsys):
     """Run `judge ARGUMENTS`; returns (exit code, stdout, stderr)."""
 
     def call(*arguments: object) -> tuple[int, str, str]:
-        code = cli.guarded(lambda **options: cli.app([str(one) for one in arguments], **options))
+        code = cli.guarded(lambda **options: cli.app([str(argument) for argument in arguments], **options))
         out, err = capsys.readouterr()
         return code, out, err
 
@@ -75,8 +75,8 @@ def write(work):
 def test_check_says_good(run, write):
     etcd, judicator = write("etcd.yml", ETCD), write("judicator.yml", JUDICATOR)
     assert run("config", "check", etcd, judicator) == (0, f"{etcd}: good (etcd)\n{judicator}: good (judicator)\n", "")
-    other = write("odd.yml", ETCD)
-    assert run("config", "check", "--kind", "etcd", other)[0] == 0
+    odd = write("odd.yml", ETCD)
+    assert run("config", "check", "--kind", "etcd", odd)[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -138,14 +138,12 @@ def boot_yml(work: Path, text: str = ETCD, **service) -> str:
 def test_check_of_boot_covers_its_services(run, write, work):
     path = write("boot.yml", boot_yml(work))
     assert run("config", "check", path)[1] == f"{work / 'etcd.yml'}: good (etcd)\n{path}: good (boot)\n"
-    path = write("boot.yml", boot_yml(work, ETCD + "x: 1\n"))
-    code, _, err = run("config", "check", path)
-    assert code == 2 and f"{work / 'etcd.yml'}:9: unknown key 'x'" in err
 
 
 @pytest.mark.parametrize(
     ("service", "sentence"),
     [
+        ({"text": ETCD + "x: 1\n"}, "/etcd.yml:9: unknown key 'x'"),
         ({"restart_min": 20}, "restart_min (20) must not be above restart_max (10)"),
         ({"name": "boot"}, "name 'boot' is boot's own"),
         ({"kind": "nginx"}, "services.0.kind: "),
@@ -230,22 +228,14 @@ def raises(error: BaseException):
     [
         (RefusedError("another cluster's data"), 3, "judge: another cluster's data\n"),
         (KeyboardInterrupt(), 130, ""),
-        (
-            ZeroDivisionError("oops"),
-            1,
-            "judge: unexpected error: ZeroDivisionError: oops; log_level debug shows where\n",
-        ),
+        (ZeroDivisionError("x"), 1, "judge: unexpected error: ZeroDivisionError: x; log_level debug shows where\n"),
     ],
 )
-def test_every_exception_ends_well(capsys, error, code, text):
-    assert cli.guarded(raises(error)) == code
-    assert capsys.readouterr().err == text
-
-
-def test_traceback_is_in_the_debug_log(capsys, caplog):
+def test_every_exception_has_a_sentence_and_its_traceback_in_the_debug_log(capsys, caplog, error, code, text):
     with caplog.at_level(logging.DEBUG, logger="judge"):
-        cli.guarded(raises(ZeroDivisionError("oops")))
-    assert "Traceback" in caplog.text and "Traceback" not in capsys.readouterr().err
+        assert cli.guarded(raises(error)) == code
+    assert capsys.readouterr().err == text
+    assert ("Traceback" in caplog.text) == isinstance(error, ZeroDivisionError)
 
 
 def test_journal_priority(capsys, monkeypatch):
@@ -276,5 +266,5 @@ _LIGHT = {
 @pytest.mark.parametrize(("module", "heavy"), _LIGHT.items())
 def test_a_start_is_light(module, heavy):
     code = f"import sys, {module}; print(' '.join(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not set(done.stdout.split()) & heavy
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not set(run.stdout.split()) & heavy

@@ -51,8 +51,8 @@ def test_verdicts_have_the_exit_codes_and_colours_of_judgectl() -> None:
 def test_the_start_of_a_command_loads_only_what_it_needs() -> None:
     command = [sys.executable, "-S", "-X", "importtime", "-m", "judge_cli", "--help"]
     environ = {"PYTHONPATH": str(TREE.parent)}
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
-    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    run = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
+    loaded = {line.rpartition("|")[2].strip() for line in run.stderr.splitlines()}
     assert "argparse" in loaded
     assert not loaded & {"ssl", "http.client", "json", "dataclasses", "subprocess", "difflib", "http.server"}
 
@@ -61,7 +61,7 @@ def test_the_start_of_a_command_loads_only_what_it_needs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "sentence"),
     [
         (["submit", "--nonsense"], "unrecognized arguments: --nonsense"),
         ([], "the following arguments are required: COMMAND"),
@@ -76,7 +76,7 @@ def test_the_start_of_a_command_loads_only_what_it_needs() -> None:
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(
-    words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    words: list[str], sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -85,14 +85,14 @@ def test_bad_input_is_one_sentence_and_exit_code_2(
     assert cli.run(words) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith("judge-cli: ") and said in err and err.count("\n") == 1
+    assert err.startswith("judge-cli: ") and sentence in err and err.count("\n") == 1
 
 
-def test_every_command_of_the_page_is_one() -> None:
+def test_every_command_of_the_page_is_accepted() -> None:
     page = (TREE.parents[2] / "docs/client.md").read_text()
     commands = re.findall(r"^(?:python3 judge-cli\.pyz|judge-cli) ([^#\n]*)", page, re.MULTILINE)
-    named = {command.split()[0] for command in commands}
-    assert named >= {"login", "problems", "download", "test", "submit", "follow", "list", "listen"}
+    verbs = {command.split()[0] for command in commands}
+    assert verbs >= {"login", "problems", "download", "test", "submit", "follow", "list", "listen"}
     for command in commands:
         if command.split() != ["--version"]:
             cli.parser().parse_args(shlex.split(command))
@@ -109,11 +109,11 @@ def test_every_command_of_the_page_is_one() -> None:
 def test_judgectl_reads_what_login_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "ca.pem").write_text("certificate")
-    wanted = access.Access("https://judge.example.org:8443", "judge_token", tmp_path / "ca.pem")
-    file = access.store(wanted)
-    assert access.read(file) == wanted._replace(ca=file.parent / "ca.crt")
+    stored = access.Access("https://judge.example.org:8443", "judge_token", tmp_path / "ca.pem")
+    file = access.store(stored)
+    assert access.read(file) == stored._replace(ca=file.parent / "ca.crt")
     context = from_file(file)
-    assert (context.server, context.token, context.ca) == (wanted.server, wanted.token, file.parent / "ca.crt")
+    assert (context.server, context.token, context.ca) == (stored.server, stored.token, file.parent / "ca.crt")
     assert (file.parent / "token").stat().st_mode & 0o777 == 0o600
 
 
@@ -161,7 +161,7 @@ def test_a_judge_toml_is_toml(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "sentence"),
     [
         ("[run]", "x:1: '[run]' is no setting; expected one of problem"),
         ("verdict = 1", "x:1: 'verdict' is no setting"),
@@ -173,8 +173,8 @@ def test_a_judge_toml_is_toml(tmp_path: Path) -> None:
         ("time_limit = true", "x:1: time_limit: expected a number"),
     ],
 )
-def test_a_bad_judge_toml_is_refused_with_its_line(line: str, said: str) -> None:
-    with pytest.raises(errors.UsageError, match=re.escape(said)):
+def test_a_bad_judge_toml_is_refused_with_its_line(line: str, sentence: str) -> None:
+    with pytest.raises(errors.UsageError, match=re.escape(sentence)):
         project.parse(line, "x")
 
 
@@ -193,12 +193,12 @@ def test_a_bad_judge_toml_is_refused_with_its_line(line: str, said: str) -> None
     ],
 )
 def test_a_problem_is_guessed_by_the_name_of_file_or_folder(path: str, problem: str | None, tmp_path: Path) -> None:
-    known = ["average", "hello", "a-b", "a"]
+    names = ["average", "hello", "a-b", "a"]
     if problem is not None:
-        assert project.guess_problem(tmp_path / path, known) == problem
+        assert project.guess_problem(tmp_path / path, names) == problem
     else:
         with pytest.raises(errors.UsageError, match="name it with --problem"):
-            project.guess_problem(tmp_path / path, known)
+            project.guess_problem(tmp_path / path, names)
 
 
 def files_of(*paths: Path) -> list[str]:
@@ -209,8 +209,8 @@ def test_the_files_of_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     names = ["app/Main.java", "app/x/Two.java", ".git/config", "__pycache__/a.pyc", "b.py~", "samples/1.in"]
     for name in names:
         problems.write(tmp_path / name, b"x")
-    kept = [name for name in names if not left_out(name)]
-    assert files_of(tmp_path) == sorted(kept) == ["app/Main.java", "app/x/Two.java", "samples/1.in"]
+    selected = [name for name in names if not left_out(name)]
+    assert files_of(tmp_path) == sorted(selected) == ["app/Main.java", "app/x/Two.java", "samples/1.in"]
     assert files_of(tmp_path / "app/x/Two.java") == ["Two.java"]
     assert files_of(tmp_path / "app/x/Two.java", tmp_path / "app/Main.java") == ["Main.java", "x/Two.java"]
     assert files_of(tmp_path / "app", tmp_path / "samples/1.in") == ["app/Main.java", "app/x/Two.java", "samples/1.in"]
@@ -245,22 +245,22 @@ def test_events_out_of_lines() -> None:
     lines = (
         b': hello\r\n\nid: 7\nevent: submission\ndata: {"done": true}\n\ndata: [1]\n\nid: 8\nevent: lost\ndata: {}\n\n'
     )
-    found = list(gateway.parse_events(lines.splitlines(keepends=True)))
-    assert found == [("7", "submission", {"done": True}), ("7", "message", {}), ("8", "lost", {})]
+    events = list(gateway.parse_events(lines.splitlines(keepends=True)))
+    assert events == [("7", "submission", {"done": True}), ("7", "message", {}), ("8", "lost", {})]
 
 
 # --- the difference, and what a terminal obeys -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("output", "answer", "same"),
+    ("output", "answer", "agree"),
     [
         ("1 2\n3", "1 2 3\n", True), ("yes", "Yes", False), ("0.3333333", "0.33333331", True), ("1.1", "1.2", False),
         ("7", "7.0", True), ("nan", "1.5", False), ("x", "1.5", False), ("1 2", "1", False), ("", " \n", True),
     ],
 )  # fmt: skip
-def test_words_are_compared(output: str, answer: str, same: bool) -> None:
-    assert comparing.agrees(output, answer) is same
+def test_words_are_compared(output: str, answer: str, agree: bool) -> None:
+    assert comparing.agrees(output, answer) is agree
 
 
 def test_the_difference_begins_where_output_and_answer_differ() -> None:
@@ -268,13 +268,13 @@ def test_the_difference_begins_where_output_and_answer_differ() -> None:
     long = "".join(f"{number}\n" for number in range(100_000))
     lines = list(comparing.difference(long + "1\n", long + "2\n"))
     assert lines[2:] == [" 99997", " 99998", " 99999", "-2", "+1", "(from line 99998 on)"]
-    many = list(comparing.difference("x\n" * 5000, "y\n" * 5000))
-    assert len(many) < 60
+    long_difference = list(comparing.difference("x\n" * 5000, "y\n" * 5000))
+    assert len(long_difference) < 60
     assert max(map(len, comparing.difference("x" * 10**6, "y"))) < 300
     assert "in blanks" in list(comparing.difference("a  ", "a"))[-1]
 
 
-def test_nothing_that_is_shown_steers_a_terminal() -> None:
+def test_output_cannot_control_the_terminal() -> None:
     assert screen.visible("a\x1b[2Jb\r\nc\td\x9b\u202e") == "a\\x1b[2Jb\nc\td\\x9b\\u202e"
 
 
@@ -323,14 +323,14 @@ def test_a_payload_becomes_a_folder(tmp_path: Path) -> None:
     assert project.project_at(folder) == project.Project(folder, time_limit=1.5)
 
 
-def test_half_a_character_is_refused_before_anything_is_written() -> None:
+@pytest.mark.parametrize(
+    "change",
+    [{"tests": [{"input": "\ud800", "output": ""}]}, {"timeLimit": 10**400}],
+    ids=["half a character", "no number is as large"],
+)
+def test_a_bad_payload_is_refused_before_anything_is_written(change: dict[str, Any]) -> None:
     with pytest.raises(errors.UsageError, match="no payload"):
-        companion.read_payload(json.dumps(PAYLOAD | {"tests": [{"input": "\ud800", "output": ""}]}).encode())
-
-
-def test_a_time_limit_beyond_all_numbers_is_refused() -> None:
-    with pytest.raises(errors.UsageError, match="no payload"):
-        companion.read_payload(json.dumps(PAYLOAD | {"timeLimit": 10**400}).encode())
+        companion.read_payload(json.dumps(PAYLOAD | change).encode())
 
 
 def test_a_problem_of_the_gateway_keeps_its_name() -> None:

@@ -35,28 +35,21 @@ def test_the_installed_client_is_built_from_this_tree() -> None:
     assert spec is not None
     script = importlib.util.module_from_spec(spec)
     loader.exec_module(script)
-    written = {path.name: path.read_text() for path in (ROOT / "clients/python/judge_client").glob("*.py")}
-    for name, text in {**written, **script.generated()}.items():
+    modules = {path.name: path.read_text() for path in (ROOT / "clients/python/judge_client").glob("*.py")}
+    for name, text in {**modules, **script.generated()}.items():
         assert (INSTALLED / name).read_text() == text, f"{name}: run `make clients`"
 
 
-def test_generators_of_others_can_read_the_document() -> None:
+def test_other_generators_can_read_the_document() -> None:
     """Those of Go and a linter stumbled over objects as defaults, no server, and `ids` that one had to know of."""
     for name, schema in DOCUMENT["components"]["schemas"].items():
-        for key, one in schema.get("properties", {}).items():
-            assert not isinstance(one.get("default"), dict), f"{name}.{key}"
+        for key, field in schema.get("properties", {}).items():
+            assert not isinstance(field.get("default"), dict), f"{name}.{key}"
     assert DOCUMENT["servers"][0]["url"] == "/"
     assert DOCUMENT["info"]["license"]["identifier"] == "Apache-2.0"
     (ids,) = DOCUMENT["paths"]["/api/v1/submissions/batch"]["get"]["parameters"][:1]
     assert ids["name"] == "ids"
     assert ids["required"] is True
-
-
-def test_a_folder_of_the_collection_runs_from_its_beginning_to_its_end() -> None:
-    told = json.loads((INSTALLED / "judge.postman.json").read_text())
-    for folder in told["item"]:
-        deletes = [one["request"]["method"] == "DELETE" for one in folder["item"]]
-        assert deletes == sorted(deletes), folder["name"]
 
 
 @pytest.mark.parametrize("client", [Judge, AsyncJudge])
@@ -68,20 +61,21 @@ def test_every_call_is_a_method_of_both_clients(client: type) -> None:
 
 
 def test_the_collection_has_every_call() -> None:
-    told = json.loads((INSTALLED / "judge.postman.json").read_text())
-    items = [one for folder in told["item"] for one in folder["item"]]
-    assert sorted(one["name"] for one in items) == sorted(route.name for route in ROUTES)
-    for one in items:
-        url = one["request"]["url"]
+    collection = json.loads((INSTALLED / "judge.postman.json").read_text())
+    for folder in collection["item"]:
+        deletes = [item["request"]["method"] == "DELETE" for item in folder["item"]]
+        assert deletes == sorted(deletes), f"{folder['name']} runs from its beginning to its end"
+    items = [item for folder in collection["item"] for item in folder["item"]]
+    assert sorted(item["name"] for item in items) == sorted(route.name for route in ROUTES)
+    for item in items:
+        url = item["request"]["url"]
         assert url["raw"].startswith("{{judge}}/api/v1/")
-        named = {part[1:] for part in url["path"] if part.startswith(":")}
-        assert named == {variable["key"] for variable in url.get("variable", [])}, one["name"]
-        if one["request"].get("body", {}).get("mode") == "raw":
-            json.loads(one["request"]["body"]["raw"])
-    assert "token" not in re.sub(r"\{\{token\}\}", "", json.dumps([v["value"] for v in told["variable"]]))
+        parameters = {part[1:] for part in url["path"] if part.startswith(":")}
+        assert parameters == {variable["key"] for variable in url.get("variable", [])}, item["name"]
+        if item["request"].get("body", {}).get("mode") == "raw":
+            json.loads(item["request"]["body"]["raw"])
+    assert "token" not in re.sub(r"\{\{token\}\}", "", json.dumps([v["value"] for v in collection["variable"]]))
 
-
-# --- messages --------------------------------------------------------------------------------------------------
 
 TEXTS = st.text(max_size=8)
 
@@ -96,13 +90,13 @@ TEXTS = st.text(max_size=8)
         told=st.dictionaries(TEXTS, TEXTS | st.integers() | st.booleans(), max_size=3),
     )
 )
-def test_a_message_becomes_json_and_the_same_message_again(wanted: models.Submission) -> None:
-    sent = json.loads(json.dumps(coding.encode(wanted)))
-    assert coding.decode(models.Submission, sent) == wanted
-    assert not {key for key, value in sent.items() if value is None or value == []}, "what is by default is left out"
+def test_a_message_becomes_json_and_the_same_message_again(message: models.Submission) -> None:
+    encoded = json.loads(json.dumps(coding.encode(message)))
+    assert coding.decode(models.Submission, encoded) == message
+    assert not {key for key, value in encoded.items() if value is None or value == []}, "what is by default is left out"
 
 
-def test_what_the_cluster_says_is_read_into_messages_whole() -> None:
+def test_a_task_of_the_cluster_is_decoded_completely() -> None:
     result = m.Result(
         tests=[m.TestResult(name="a", verdict=m.Verdict.WA, cpu=1)], groups=[m.GroupScore(name="g", verdict="WA")]
     )
@@ -129,29 +123,27 @@ def test_events_out_of_lines() -> None:
     parser = Parser()
     lines = ': hello\n\nid: 7\nevent: submission\ndata: {"a":\ndata: 1}\n\ndata: plain\n\ndata: [1]\n\n'
     events = [event for line in lines.split("\n") if (event := parser.line(line)) is not None]
-    assert [(one.id, one.event, one.data) for one in events] == [
+    assert [(event.id, event.event, event.data) for event in events] == [
         ("7", "submission", {"a": 1}), ("7", "message", {"text": "plain"}), ("7", "message", {"value": [1]}),
     ]  # fmt: skip
 
-
-# --- what is tried again, and what is kept -----------------------------------------------------------------------
 
 ALIVE = {"version": "1"}
 
 
 def answering(*answers: Any) -> tuple[httpx.MockTransport, list[httpx.Request]]:
     """A gateway that gives these answers, one after the other, and what it was asked."""
-    left: Iterator[Any] = iter(answers)
-    asked: list[httpx.Request] = []
+    remaining: Iterator[Any] = iter(answers)
+    requests: list[httpx.Request] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
-        asked.append(request)
-        told = next(left)
-        if isinstance(told, Exception):
-            raise told
-        return told
+        requests.append(request)
+        reply = next(remaining)
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
 
-    return httpx.MockTransport(answer), asked
+    return httpx.MockTransport(answer), requests
 
 
 def busy(status: int = 503, **headers: str) -> httpx.Response:
@@ -159,51 +151,51 @@ def busy(status: int = 503, **headers: str) -> httpx.Response:
     return httpx.Response(status, json=body, headers={"Retry-After": "0", **headers})
 
 
-def test_what_cannot_be_answered_now_is_asked_again_with_the_same_key() -> None:
+def test_a_failed_submission_is_retried_with_the_same_key() -> None:
     task = json.loads(make_task().model_dump_json())
-    lost = httpx.ConnectError("no")
-    transport, asked = answering(busy(), lost, busy(429), httpx.Response(201, json=task))
+    unreachable = httpx.ConnectError("no")
+    transport, requests = answering(busy(), unreachable, busy(429), httpx.Response(201, json=task))
     with Judge("http://j", "t", transport=transport, pace=0.001) as judge:
         assert judge.submit(models.Submission(command="true")).id == task["id"]
-    assert len(asked) == 4 and len({one.headers["Idempotency-Key"] for one in asked}) == 1
-    assert {one.headers["Authorization"] for one in asked} == {"Bearer t"}
-    assert json.loads(asked[0].content) == {"command": "true"}
+    assert len(requests) == 4 and len({request.headers["Idempotency-Key"] for request in requests}) == 1
+    assert {request.headers["Authorization"] for request in requests} == {"Bearer t"}
+    assert json.loads(requests[0].content) == {"command": "true"}
 
 
-def test_it_ends_some_time_and_does_not_wait_for_hours() -> None:
-    transport, asked = answering(*[busy()] * 3, busy(429, **{"Retry-After": "3600"}), httpx.ConnectError("no"))
+def test_retries_end_and_long_pauses_are_errors() -> None:
+    transport, requests = answering(*[busy()] * 3, busy(429, **{"Retry-After": "3600"}), httpx.ConnectError("no"))
     with Judge("http://j", transport=transport, pace=0.001, tries=3) as judge:
         with pytest.raises(judge_client.UnavailableError, match="try again") as refused:
             judge.whoami()
         assert (refused.value.status, refused.value.code, refused.value.retry) == (503, "unavailable", 0.0)
-        assert len(asked) == 3
+        assert len(requests) == 3
         with pytest.raises(judge_client.LimitError) as limited:
             judge.whoami()
-        assert limited.value.retry == 3600 and len(asked) == 4
+        assert limited.value.retry == 3600 and len(requests) == 4
     transport, _ = answering(httpx.ConnectError("no"))
     with Judge("http://j", transport=transport, tries=1) as judge, pytest.raises(judge_client.UnavailableError):
         judge.whoami()
 
 
 def test_an_unhealthy_cluster_is_an_answer() -> None:
-    transport, asked = answering(httpx.Response(503, json={"healthy": False, "faults": ["x"]}))
+    transport, requests = answering(httpx.Response(503, json={"healthy": False, "faults": ["x"]}))
     with Judge("http://j", transport=transport) as judge:
         assert judge.health().faults == ["x"]
-    assert len(asked) == 1
+    assert len(requests) == 1
 
 
-def test_what_has_not_changed_is_taken_from_memory() -> None:
+def test_an_unchanged_answer_is_cached() -> None:
     tagged = httpx.Response(200, json=ALIVE, headers={"ETag": '"1"'})
-    transport, asked = answering(tagged, httpx.Response(304), httpx.Response(200, json={"version": "2"}))
+    transport, requests = answering(tagged, httpx.Response(304), httpx.Response(200, json={"version": "2"}))
     with Judge("http://j", transport=transport) as judge:
         assert judge.alive() == judge.alive() == models.Alive(version="1")
         assert judge.alive().version == "2"
-    assert [one.headers.get("If-None-Match") for one in asked] == [None, '"1"', '"1"']
+    assert [request.headers.get("If-None-Match") for request in requests] == [None, '"1"', '"1"']
 
 
 def test_the_asynchronous_client_does_the_same() -> None:
     tagged = httpx.Response(200, json=ALIVE, headers={"ETag": '"1"'})
-    transport, asked = answering(busy(), tagged, httpx.Response(304), httpx.Response(404, text="gone"))
+    transport, requests = answering(busy(), tagged, httpx.Response(304), httpx.Response(404, text="gone"))
 
     async def ask() -> None:
         async with AsyncJudge("http://j", transport=transport, pace=0.001) as judge:
@@ -212,10 +204,10 @@ def test_the_asynchronous_client_does_the_same() -> None:
                 await judge.get("x/y")
 
     asyncio.run(ask())
-    assert len(asked) == 4 and asked[-1].url.raw_path == b"/api/v1/submissions/x%2Fy"
+    assert len(requests) == 4 and requests[-1].url.raw_path == b"/api/v1/submissions/x%2Fy"
 
 
-def test_an_answer_that_is_none_of_ours_is_an_error_with_a_sentence() -> None:
+def test_a_foreign_answer_is_an_error_with_a_sentence() -> None:
     transport, _ = answering(httpx.Response(200, text="<html>"), httpx.Response(200, json={}))
     with Judge("http://j", transport=transport) as judge:
         for _ in range(2):

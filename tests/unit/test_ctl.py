@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 import hashlib
 import http.server
 import io
-import ipaddress
 import socket
 import ssl
 import subprocess
@@ -15,14 +13,10 @@ import sys
 import threading
 import types
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from typer.testing import CliRunner
 
 import judge
@@ -32,6 +26,7 @@ from judge.ctl.fleet.ansible import Sources
 from judge.ctl.text import duration, size
 from judge.model import messages as m
 from judge.problems.examples import load_examples
+from tests.support.certificates import issue
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -52,8 +47,12 @@ def _no_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_context_file_resolves_its_own_relative_paths(client_file: Path) -> None:
-    found = context.find(client_file, None)
-    assert (found.server, found.token, found.run_dir) == ("http://127.0.0.1:1", "secret", client_file.parent / "run")
+    cluster = context.find(client_file, None)
+    assert (cluster.server, cluster.token, cluster.run_dir) == (
+        "http://127.0.0.1:1",
+        "secret",
+        client_file.parent / "run",
+    )
 
 
 def test_the_nearest_context_wins(client_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,44 +96,37 @@ def test_no_context_says_how_to_make_one(tmp_path: Path, monkeypatch: pytest.Mon
         context.find(None, None)
 
 
-@pytest.mark.parametrize(("text", "value"), [("64M", 64 << 20), ("1G", 1 << 30), ("2048", 2048), ("1KiB", 1024)])
-def test_sizes(text: str, value: int) -> None:
-    assert size(text, "--memory") == value
-
-
-@pytest.mark.parametrize("text", ["", "M", "-1M", "1.5G", "1T"])
-def test_bad_sizes(text: str) -> None:
-    with pytest.raises(UsageError, match="--memory"):
-        size(text, "--memory")
-
-
-@pytest.mark.parametrize(("text", "value"), [("90s", 90), ("30m", 1800), ("2h", 7200), ("1d", 86400)])
-def test_durations(text: str, value: int) -> None:
-    assert duration(text, "--for") == value
-
-
-@pytest.mark.parametrize("text", ["", "5", "0s", "h", "-1h"])
-def test_bad_durations(text: str) -> None:
-    with pytest.raises(UsageError, match="--for"):
-        duration(text, "--for")
+@pytest.mark.parametrize(
+    ("read", "values", "bad"),
+    [
+        (size, {"64M": 64 << 20, "1G": 1 << 30, "2048": 2048, "1KiB": 1024}, ["", "M", "-1M", "1.5G", "1T"]),
+        (duration, {"90s": 90, "30m": 1800, "2h": 7200, "1d": 86400}, ["", "5", "0s", "h", "-1h"]),
+    ],
+)
+def test_sizes_and_durations(read, values: dict[str, int], bad: list[str]) -> None:
+    assert {text: read(text, "--option") for text in values} == values
+    for text in bad:
+        with pytest.raises(UsageError, match="--option"):
+            read(text, "--option")
 
 
 @pytest.mark.parametrize(
     ("data", "sentence"),
-    [(b"", "is empty"), (b"\x7fELF\0\0", "NUL byte"), (b" \n", "is empty")],
+    [
+        (b"", "is empty"),
+        (b"\x7fELF\0\0", "NUL byte"),
+        (b" \n", "is empty"),
+        (None, "cannot be read: No such file"),
+    ],
 )
-def test_sources_that_cannot_be_judged(tmp_path: Path, data: bytes, sentence: str) -> None:
+def test_sources_that_cannot_be_judged(tmp_path: Path, data: bytes | None, sentence: str) -> None:
     path = tmp_path / "a.c"
-    path.write_bytes(data)
+    if data is not None:
+        path.write_bytes(data)
     with pytest.raises(UsageError) as caught:
         sources.read_programs([path], language=None, entry=None, each=False)
     assert sentence in str(caught.value)
     assert str(path) in str(caught.value)
-
-
-def test_a_missing_source_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="cannot be read: No such file"):
-        sources.read_programs([tmp_path / "absent.c"], language=None, entry=None, each=False)
 
 
 @pytest.mark.parametrize(
@@ -183,7 +175,7 @@ class Uploads:
 
 @pytest.mark.parametrize("data", [b"", b" ", b"\n\n", "42 é\r\n".encode(), b"\xff\xfe", b"\xc3", b"x" * (1024**2 + 1)])
 @pytest.mark.parametrize("piped", [True, False])
-def test_an_input_arrives_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes, piped: bool) -> None:
+def test_an_input_arrives_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes, piped: bool) -> None:
     path = Path("-") if piped else tmp_path / "input"
     if piped:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
@@ -266,17 +258,19 @@ def deployed(tmp_path: Path) -> Path:
 
 
 def test_an_inventory_is_enough_to_find_the_cluster(deployed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = context.find(None, None, Sources((str(deployed),)))
-    assert (found.server, found.token) == ("https://judge.example.org:8443", "hush")
-    assert found.alternatives == ("https://192.0.2.2", "https://[2001:db8::1]:8443")
-    assert found.ca == deployed / "secrets/pki/ca.crt"
+    cluster = context.find(None, None, Sources((str(deployed),)))
+    assert (cluster.server, cluster.token) == ("https://judge.example.org:8443", "hush")
+    assert cluster.alternatives == ("https://192.0.2.2", "https://[2001:db8::1]:8443")
+    assert cluster.ca == deployed / "secrets/pki/ca.crt"
     monkeypatch.setenv("JUDGE_TOKEN", "mine")
     (deployed / "secrets/admin.token").unlink()
     assert context.find(None, None, Sources((str(deployed),))).token == "mine"
     assert context.find(None, "https://192.0.2.9", Sources((str(deployed),))).alternatives == ()
 
 
-def test_which_of_the_named_clusters_wins(deployed: Path, client_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_precedence_of_contexts_and_inventories(
+    deployed: Path, client_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("JUDGE_INVENTORY", str(deployed))
     assert context.find(None, None).source == str(deployed)
     assert context.find(client_file, None).source == str(client_file)
@@ -328,14 +322,14 @@ def test_gateways_are_asked_by_the_name_that_people_use(
     """Their addresses follow, by the same name: it may lead nowhere from here."""
     (deployed / "group_vars").mkdir()
     (deployed / "group_vars/gateways.yml").write_text(settings)
-    found = context.find(None, None, Sources((str(deployed),)))
+    cluster = context.find(None, None, Sources((str(deployed),)))
     addresses = ("https://judge.example.org:8443", "https://192.0.2.2", "https://[2001:db8::1]:8443")
-    assert (found.server, found.ca is not None) == (server, ca)
-    assert (found.alternatives, found.name) == ((addresses, "judge.example.edu") if name else (addresses[1:], ""))
+    assert (cluster.server, cluster.ca is not None) == (server, ca)
+    assert (cluster.alternatives, cluster.name) == ((addresses, "judge.example.edu") if name else (addresses[1:], ""))
 
 
 @pytest.mark.parametrize("missing", ["admin.token", "pki/ca.crt"])
-def test_before_the_deployment_it_is_said_what_to_do(deployed: Path, missing: str) -> None:
+def test_an_inventory_before_its_deployment_is_a_sentence(deployed: Path, missing: str) -> None:
     (deployed / "secrets" / missing).unlink()
     with pytest.raises(ConfigError) as caught:
         context.find(None, None, Sources((str(deployed),)))
@@ -353,7 +347,7 @@ def test_encrypted_tokens_and_missing_gateways_are_told(deployed: Path) -> None:
         context.find(None, None, Sources((str(deployed),)))
 
 
-def test_a_ca_that_is_none_is_one_sentence(tmp_path: Path) -> None:
+def test_a_bad_ca_is_one_sentence(tmp_path: Path) -> None:
     for name, text, sentence in (
         ("none", None, "cannot be read: No such file"),
         ("bad", "x", "is no certificate in PEM"),
@@ -365,13 +359,12 @@ def test_a_ca_that_is_none_is_one_sentence(tmp_path: Path) -> None:
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """What its gateway answers, and what has become of uploads to it."""
-
-    answer = (503, b"")
+    """What its gateway answers to a path, and what has become of uploads to it."""
 
     def __init__(self, gateway: type[Gateway]) -> None:
         super().__init__(("127.0.0.1", 0), gateway)
-        self.whole: list[int] = []
+        self.reply: Callable[[str], tuple[int, bytes]] = lambda _: (503, b"")
+        self.uploads: list[int] = []
         self.begun, self.go_on = threading.Semaphore(0), threading.Event()
 
 
@@ -381,7 +374,7 @@ class Gateway(http.server.BaseHTTPRequestHandler):
     server: Server
 
     def do_GET(self) -> None:
-        status, body = self.server.answer
+        status, body = self.server.reply(self.path)
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -391,53 +384,50 @@ class Gateway(http.server.BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-@pytest.fixture
-def gateways() -> Iterator[list[Server]]:
-    servers = [Server(Gateway) for _ in range(2)]
+@contextlib.contextmanager
+def serving(servers: list[Server]) -> Iterator[list[Server]]:
     for server in servers:
         threading.Thread(target=server.serve_forever, daemon=True).start()
     yield servers
     for server in servers:
+        server.go_on.set()
         server.shutdown()
         server.server_close()
 
 
+@pytest.fixture
+def gateways() -> Iterator[list[Server]]:
+    with serving([Server(Gateway) for _ in range(2)]) as servers:
+        yield servers
+
+
 def test_the_first_gateway_that_answers_is_asked(gateways: list[Server]) -> None:
-    sick, well = (f"http://127.0.0.1:{server.server_port}" for server in gateways)
-    gateways[0].answer = (503, b"")
-    gateways[1].answer = (200, b"fine")
+    sick, healthy = (f"http://127.0.0.1:{server.server_port}" for server in gateways)
+    gateways[1].reply = lambda _: (200, b"fine")
     with socket.create_server(("127.0.0.1", 0)) as closed:
         dead = f"http://127.0.0.1:{closed.getsockname()[1]}"
-    with api.Api(context.Context(dead, "t", alternatives=(sick, well)), timeout=60) as found:
-        assert found.request("GET", "/alive").content == b"fine"
-        assert str(found.request("GET", "/alive").url).startswith(well), "and is asked from then on"
+    with api.Api(context.Context(dead, "t", alternatives=(sick, healthy)), timeout=60) as client:
+        assert client.request("GET", "/alive").content == b"fine"
+        assert str(client.request("GET", "/alive").url).startswith(healthy), "and is asked from then on"
 
 
 @contextlib.contextmanager
 def listing(ids: list[str]) -> Iterator[api.Api]:
     """A gateway with these submissions, newest first, in pages of two."""
 
-    class Pages(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            query = urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query)
-            begin = ids.index(query["before"][0]) + 1 if "before" in query else 0
-            page = ids[begin : begin + 2]
-            submission = m.Submission(command="true")
-            tasks = [m.Task(id=one, submission=submission, status="pending", done=False, created="") for one in page]
-            more = page[-1] if begin + 2 < len(ids) else None
-            body = m.SearchReply(tasks=tasks, next=more).model_dump_json().encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def pages(path: str) -> tuple[int, bytes]:
+        query = urllib.parse.parse_qs(urllib.parse.urlsplit(path).query)
+        begin = ids.index(query["before"][0]) + 1 if "before" in query else 0
+        page = ids[begin : begin + 2]
+        submission = m.Submission(command="true")
+        tasks = [m.Task(id=task, submission=submission, status="pending", done=False, created="") for task in page]
+        following = page[-1] if begin + 2 < len(ids) else None
+        return 200, m.SearchReply(tasks=tasks, next=following).model_dump_json().encode()
 
-        def log_message(self, *_: object) -> None: ...
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Pages) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with serving([Server(Gateway)]) as (server,):
+        server.reply = pages
         with api.Api(context.Context(f"http://127.0.0.1:{server.server_port}", "t")) as client:
             yield client
-        server.shutdown()
 
 
 def test_the_end_of_an_id_as_pages_show_it_is_enough() -> None:
@@ -451,7 +441,7 @@ def test_the_end_of_an_id_as_pages_show_it_is_enough() -> None:
         client.whole_id("ddddddd")
 
 
-def test_whoever_stops_waiting_is_told_that_judging_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupted_wait_says_that_judging_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
     task = m.Task(id="1" * 24, submission=m.Submission(command="true"), status="pending", done=False, created="")
 
     class Interrupted:
@@ -468,52 +458,38 @@ def test_whoever_stops_waiting_is_told_that_judging_goes_on(capsys: pytest.Captu
     )
 
 
-def test_the_version_is_told_before_anything_is_imported() -> None:
+def test_the_version_needs_no_imports() -> None:
     code = (
         "import sys; sys.argv = ['judgectl', '--version']; from judge.ctl.start import main; main();"
         "sys.exit(len([one for one in sys.modules if one.startswith('judge')]) > 3 or 'typer' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, f"judgectl {judge.__version__}\n")
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout) == (0, f"judgectl {judge.__version__}\n")
 
 
 def test_when_no_gateway_answers_all_are_named() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
-        dead = [f"http://127.0.0.1:{sock.getsockname()[1]}" for sock in (one, other)]
-    found = api.Api(context.Context(dead[0], "t", alternatives=(dead[1],), source="mine"), timeout=1)
-    with found, pytest.raises(UnavailableError) as caught:
-        found.request("GET", "/alive")
-    assert (
-        str(caught.value)
-        == f"none of {', '.join(sorted(dead))} answers (ConnectError); is the cluster of mine running?"
-    )
+    with socket.create_server(("127.0.0.1", 0)) as first, socket.create_server(("127.0.0.1", 0)) as second:
+        dead = [f"http://127.0.0.1:{sock.getsockname()[1]}" for sock in (first, second)]
+    client = api.Api(context.Context(dead[0], "t", alternatives=(dead[1],), source="mine"), timeout=1)
+    with client, pytest.raises(UnavailableError) as caught:
+        client.request("GET", "/alive")
+    addresses = ", ".join(sorted(dead))
+    assert str(caught.value) == f"none of {addresses} answers (ConnectError); is the cluster of mine running?"
 
 
 def _own_authority(directory: Path) -> tuple[Path, Path]:
     """A certificate for 127.0.0.1 that nobody else has signed, and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "gateway")])
-    at = datetime.datetime.now(datetime.UTC)
-    address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
-    made = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(at - datetime.timedelta(days=1))
-        .not_valid_after(at + datetime.timedelta(days=1))
-        .add_extension(address, critical=False)
-        .sign(key, hashes.SHA256())
-    )
+    issuer = issue("gateway", sans=("127.0.0.1",))
     directory.mkdir()
     cert_file, key_file = directory / "crt", directory / "key"
-    cert_file.write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    key_file.write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
+    cert_file.write_bytes(issuer.pem)
+    key_file.write_bytes(issuer.key_pem)
     return cert_file, key_file
 
 
-def test_a_ca_that_is_replaced_while_somebody_waits_is_read_again(gateways: list[Server], tmp_path: Path) -> None:
+def test_a_replaced_ca_is_read_again(gateways: list[Server], tmp_path: Path) -> None:
     (before, _), (after, key) = _own_authority(tmp_path / "before"), _own_authority(tmp_path / "after")
-    gateways[0].answer = (200, b"fine")
+    gateways[0].reply = lambda _: (200, b"fine")
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(after, key)
     gateways[0].socket = tls.wrap_socket(gateways[0].socket, server_side=True)
@@ -531,13 +507,13 @@ class Slow(Gateway):
     """Takes an upload piece by piece and waits for its server's word before the last one. GET: the server's status."""
 
     def do_PUT(self) -> None:
-        left = int(self.headers["Content-Length"])
+        remaining = int(self.headers["Content-Length"])
         self.server.begun.release()
-        while left > _PIECE and (piece := self.rfile.read(_PIECE)):
-            left -= len(piece)
+        while remaining > _PIECE and (piece := self.rfile.read(_PIECE)):
+            remaining -= len(piece)
         self.server.go_on.wait(20)
-        if len(self.rfile.read(left)) == left:
-            self.server.whole.append(left)
+        if len(self.rfile.read(remaining)) == remaining:
+            self.server.uploads.append(remaining)
         self.send_response(200)
         self.send_header("Content-Length", "0")
         self.end_headers()
@@ -556,17 +532,13 @@ def secured(tmp_path: Path) -> Iterator[list[Server]]:
         tls.load_cert_chain(*_own_authority(tmp_path / str(number)))
         server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
         server.handle_error = lambda *_: None
-        threading.Thread(target=server.serve_forever, daemon=True).start()
         servers.append(server)
-    yield servers
-    for server in servers:
-        server.go_on.set()
-        server.shutdown()
-        server.server_close()
+    with serving(servers):
+        yield servers
 
 
 @pytest.mark.parametrize("news", [None, b"", b"# more\n"], ids=["the same", "being written", "replaced"])
-def test_a_certificate_that_one_thread_does_not_trust_cuts_no_other_threads_upload(
+def test_an_untrusted_certificate_interrupts_no_other_thread_s_upload(
     secured: list[Server], tmp_path: Path, news: bytes | None
 ) -> None:
     """A second gateway's certificate is none of the CA's: what goes to the first one goes on, by its connection."""
@@ -585,8 +557,8 @@ def test_a_certificate_that_one_thread_does_not_trust_cuts_no_other_threads_uplo
                 failed.append(exc)
 
         uploads = [threading.Thread(target=upload) for _ in range(2)]
-        for one in uploads:
-            one.start()
+        for thread in uploads:
+            thread.start()
         assert first.begun.acquire(timeout=10) and first.begun.acquire(timeout=10)
         if news is not None:
             trusted.write_bytes(news and trusted.read_bytes() + news)
@@ -595,18 +567,18 @@ def test_a_certificate_that_one_thread_does_not_trust_cuts_no_other_threads_uplo
         with pytest.raises((UnavailableError, ConfigError)):
             shared.request("GET", "/alive")
         first.go_on.set()
-        for one in uploads:
-            one.join(15)
-    assert not failed and len(first.whole) == 2
+        for thread in uploads:
+            thread.join(15)
+    assert not failed and len(first.uploads) == 2
     assert not first.begun.acquire(blocking=False), "nothing was sent a second time"
 
 
-def test_the_same_ca_makes_no_connections_anew(
+def test_an_unchanged_ca_keeps_the_connections(
     secured: list[Server], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: list[object] = []
+    clients: list[object] = []
     client = api._client
-    monkeypatch.setattr(api, "_client", lambda one: made.append(one) or client(one))
+    monkeypatch.setattr(api, "_client", lambda ca: clients.append(ca) or client(ca))
     url = f"https://127.0.0.1:{secured[1].server_port}"
     with api.Api(context.Context(url, "t", ca=tmp_path / "0" / "crt"), timeout=0.5) as strict:
         with pytest.raises(UnavailableError, match="CERTIFICATE_VERIFY_FAILED"):
@@ -614,10 +586,10 @@ def test_the_same_ca_makes_no_connections_anew(
         (tmp_path / "0" / "crt").unlink()
         with pytest.raises(ConfigError, match=r"0/crt: CA of environment cannot be read: No such file"):
             strict.request("GET", "/alive")
-    assert len(made) == 1
+    assert len(clients) == 1
 
 
-def test_threads_that_fail_at_one_gateway_move_on_by_one() -> None:
+def test_threads_that_fail_at_the_same_gateway_skip_one_gateway() -> None:
     """Each of them knows the gateway at which it has failed; the one after that must not get lost."""
     with api.Api(context.Context("a", "t", alternatives=("b", "c"))) as shared:
         for _ in range(3):
@@ -627,28 +599,27 @@ def test_threads_that_fail_at_one_gateway_move_on_by_one() -> None:
         assert shared._servers == ["c", "a", "b"]
 
 
-def test_examples_that_nobody_can_judge_are_told_apart() -> None:
-    """Commands need no language; what is left out is said, and nothing judged at all is no success."""
-    found = load_examples(ROOT / "examples").examples
-    able, left_out = examples.split(found, {"c", "python3"})
-    assert able + left_out and {one.submission.language for one in left_out} == {
-        one.submission.language for one in found if one.submission.language
+def test_examples_without_an_executor_are_left_out() -> None:
+    every = load_examples(ROOT / "examples").examples
+    able, left_out = examples.split(every, {"c", "python3"})
+    assert able + left_out and {example.submission.language for example in left_out} == {
+        example.submission.language for example in every if example.submission.language
     } - {"c", "python3"}
-    assert any(not one.submission.language for one in able)
+    assert any(not example.submission.language for example in able)
     judged = examples.JudgedExamples([], left_out)
     assert not judged.right
     assert "java" in judged.total() and f"{len(left_out)} left out" in judged.total()
 
 
-def test_a_command_starts_without_what_others_need() -> None:
+def test_a_command_does_not_import_the_modules_of_others() -> None:
     """Packages, importers, people: `judgectl status` in a loop would load them all each time."""
-    others = ("judge.problems", "judge.ctl.problem", "judge.ctl.people", "judge.ctl.rejudge", "judge.ctl.webhook")
-    code = f"import sys, judge.ctl.main; print(*[one for one in sys.modules if one.startswith({others})])"
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert done.stdout.split() == []
+    packages = ("judge.problems", "judge.ctl.problem", "judge.ctl.people", "judge.ctl.rejudge", "judge.ctl.webhook")
+    code = f"import sys, judge.ctl.main; print(*[one for one in sys.modules if one.startswith({packages})])"
+    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert run.stdout.split() == []
 
 
 def test_an_unknown_command_is_compared_with_all_of_them() -> None:
-    done = CliRunner().invoke(main.app, ["webhok"])
-    assert done.exit_code == 2
-    assert "Did you mean 'webhook'?" in done.output
+    result = CliRunner().invoke(main.app, ["webhok"])
+    assert result.exit_code == 2
+    assert "Did you mean 'webhook'?" in result.output

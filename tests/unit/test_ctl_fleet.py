@@ -32,26 +32,26 @@ def host(name: str = "e1", groups: tuple[str, ...] = ("executors",), **variables
 
 
 def member(*groups: str, name: str = "e1") -> FleetHost:
-    one = host(name, groups, ansible_host="10.0.0.1", ansible_user="root", ansible_ssh_common_args="-F none")
-    return FleetHost(one, ssh_target.target(one))
+    machine = host(name, groups, ansible_host="10.0.0.1", ansible_user="root", ansible_ssh_common_args="-F none")
+    return FleetHost(machine, ssh_target.target(machine))
 
 
 def drawn(table: object) -> str:
-    kept = io.StringIO()
-    Console(width=200, file=kept).print(table)
-    return kept.getvalue()
+    screen = io.StringIO()
+    Console(width=200, file=screen).print(table)
+    return screen.getvalue()
 
 
 # --- text -------------------------------------------------------------------------------------------------------------
 
 
 @given(st.text())
-def test_clean_text_has_nothing_that_moves_a_cursor_or_turns_the_writing(text: str) -> None:
+def test_escaped_text_is_printable(text: str) -> None:
     assert one_line(text).isprintable()
     assert one_line(one_line(text)) == one_line(text)
 
 
-def test_clean_text_still_says_what_was_there() -> None:
+def test_escaped_text_stays_readable() -> None:
     assert one_line("\x1b[31mred\x07 \u202eevil ü\t.") == "\\x1b[31mred\\x07 \\u202eevil ü    ."
     assert lines("a\tü\u3000\r\n\u2066b\u200b\n\ufe0f") == "a\tü\u3000\n⟨U+2066⟩b⟨U+200B⟩\n⟨U+FE0F⟩"
 
@@ -62,10 +62,13 @@ HIDDEN += "\u034f\u115f\u1160\u17b4\u180e\u2800\u3164\ufe0f\uffa0\U000e0020\U000
 
 
 @given(st.text(st.sampled_from(HIDDEN + "ab \n\t") | st.characters()))
-def test_what_does_not_show_is_shown(text: str) -> None:
-    for made in (one_line(text), lines(text)):
-        assert not set(made) & set(HIDDEN)
-    assert all(one.isprintable() or one in "\n\t" or unicodedata.category(one) == "Zs" for one in lines(text))
+def test_invisible_characters_are_escaped(text: str) -> None:
+    for cleaned in (one_line(text), lines(text)):
+        assert not set(cleaned) & set(HIDDEN)
+    assert all(
+        character.isprintable() or character in "\n\t" or unicodedata.category(character) == "Zs"
+        for character in lines(text)
+    )
     assert lines(lines(text)) == lines(text)
 
 
@@ -73,8 +76,8 @@ def test_what_does_not_show_is_shown(text: str) -> None:
 def test_ages_have_two_units_at_most(seconds: int) -> None:
     parts = age(seconds).split()
     assert 1 <= len(parts) <= 2
-    told = sum(duration(part, "x") for part in parts if not part.startswith("0"))
-    assert told <= seconds < told + max(duration(f"1{parts[0][-1]}", "x"), 1)
+    total = sum(duration(part, "x") for part in parts if not part.startswith("0"))
+    assert total <= seconds < total + max(duration(f"1{parts[0][-1]}", "x"), 1)
     assert age(None) == ""
 
 
@@ -85,28 +88,28 @@ def streams(clocks_jump: bool) -> st.SearchStrategy[list[list[JournalEntry]]]:
     times = st.lists(st.integers(0, 50), max_size=12)
     return st.lists(times if clocks_jump else times.map(sorted), max_size=5).map(
         lambda all_times: [
-            [JournalEntry(time, f"h{index}", "u", str(number)) for number, time in enumerate(one)]
-            for index, one in enumerate(all_times)
+            [JournalEntry(time, f"h{index}", "u", str(number)) for number, time in enumerate(times_of_host)]
+            for index, times_of_host in enumerate(all_times)
         ]
     )
 
 
 @given(streams(clocks_jump=False))
-def test_merged_lines_are_all_there_and_in_order(hosts_entries: list[list[JournalEntry]]) -> None:
+def test_merged_lines_are_complete_and_in_order(hosts_entries: list[list[JournalEntry]]) -> None:
     merged = list(logs.merge(hosts_entries))
-    assert sorted(merged, key=repr) == sorted((one for entries in hosts_entries for one in entries), key=repr)
-    assert [one.time for one in merged] == sorted(one.time for one in merged)
+    assert sorted(merged, key=repr) == sorted((entry for entries in hosts_entries for entry in entries), key=repr)
+    assert [entry.time for entry in merged] == sorted(entry.time for entry in merged)
 
 
 @given(streams(clocks_jump=True))
 def test_a_hosts_own_order_is_kept_even_if_its_clock_jumps(hosts_entries: list[list[JournalEntry]]) -> None:
-    mixed = [one for entries in hosts_entries for one in entries]
+    mixed = [entry for entries in hosts_entries for entry in entries]
     for merged in (list(logs.merge(hosts_entries)), logs.batch(mixed)):
         for entries in hosts_entries:
-            assert [one for one in merged if entries and one.host == entries[0].host] == entries
+            assert [entry for entry in merged if entries and entry.host == entries[0].host] == entries
 
 
-def test_merging_reads_no_further_than_it_must() -> None:
+def test_merging_reads_lazily() -> None:
     def endless(name: str):
         yield from (JournalEntry(time, name, "u", "m") for time in range(10**9))
 
@@ -120,12 +123,12 @@ words = st.text(st.characters(blacklist_characters="\0\n", blacklist_categories=
 
 
 @given(words, st.none() | st.integers(1, 999), st.none() | words)
-def test_nothing_that_is_given_becomes_a_command(grep: str, lines: int | None, cursor: str | None) -> None:
+def test_no_option_becomes_a_command(grep: str, lines: int | None, cursor: str | None) -> None:
     """The shell that gets the script sees each value as one word: it is asked, with a journalctl that prints them."""
     query = logs.query(["executor"], "10m", lines, grep, "err")
     for script in (query.history(), query.follow(cursor, 7)):
-        found = next(part for part in script.split("journalctl ", 1)[1:])
-        assert f"--grep={grep}" in shlex.split(found.split(" & journal=$!\n")[0])
+        command = next(part for part in script.split("journalctl ", 1)[1:])
+        assert f"--grep={grep}" in shlex.split(command.split(" & journal=$!\n")[0])
     if cursor:
         assert f"--after-cursor={cursor}" in shlex.split(query.follow(cursor, 7).split("journalctl ", 1)[1])
 
@@ -137,11 +140,11 @@ def test_a_real_shell_runs_nothing_of_a_pattern(tmp_path: Path, evil: str) -> No
     journalctl.chmod(0o755)
     query = logs.query(["etcd"], None, 5, evil.replace("HERE", str(tmp_path / "here")), None)
     for script in (query.history(), query.follow(evil.replace("HERE", str(tmp_path / "here")), 1, 0.02)):
-        done = subprocess.run(
+        run = subprocess.run(
             ["/bin/sh", "-c", script], env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, cwd=tmp_path,
             capture_output=True, text=True, check=True,
         )  # fmt: skip
-        assert f"--grep={query.grep}" in done.stdout.splitlines()
+        assert f"--grep={query.grep}" in run.stdout.splitlines()
     assert not (tmp_path / "here").exists()
 
 
@@ -183,41 +186,41 @@ def test_moments_are_utc_and_durations_are_the_hosts() -> None:
 
 
 def line(**fields: object) -> bytes:
-    told = {
+    defaults = {
         "__REALTIME_TIMESTAMP": "1767225600123456",
         "__CURSOR": "s=1;i=2",
         "_SYSTEMD_UNIT": "judge-executor.service",
     }
-    return json.dumps(told | {"PRIORITY": "6", "MESSAGE": "hello"} | fields).encode()
+    return json.dumps(defaults | {"PRIORITY": "6", "MESSAGE": "hello"} | fields).encode()
 
 
 def test_an_entry_is_shown_with_time_host_and_unit() -> None:
-    one = logs.parse_entry(line(MESSAGE="a\nb\x1b[2J\n", PRIORITY="3"), "e1")
-    assert one is not None
-    assert [text.plain for text in logs.render(one)] == [
+    entry = logs.parse_entry(line(MESSAGE="a\nb\x1b[2J\n", PRIORITY="3"), "e1")
+    assert entry is not None
+    assert [text.plain for text in logs.render(entry)] == [
         "2026-01-01 00:00:00.123 e1/executor a",
         "2026-01-01 00:00:00.123 e1/executor b\\x1b[2J",
     ]
-    assert one.as_json() == {
+    assert entry.as_json() == {
         "time": "2026-01-01T00:00:00.123456+00:00", "host": "e1", "unit": "judge-executor.service", "priority": "err",
         "message": "a\nb\\x1b[2J",
     }  # fmt: skip
 
 
-def test_what_systemd_says_of_a_unit_is_that_units() -> None:
-    said = line(UNIT="judge-etcd.service", _SYSTEMD_UNIT="init.scope", SYSLOG_IDENTIFIER="systemd", MESSAGE="Started.")
-    one = logs.parse_entry(said, "j1")
-    assert one is not None and (one.unit, one.message) == ("judge-etcd.service", "systemd: Started.")
+def test_a_message_of_systemd_about_a_unit_belongs_to_that_unit() -> None:
+    raw = line(UNIT="judge-etcd.service", _SYSTEMD_UNIT="init.scope", SYSLOG_IDENTIFIER="systemd", MESSAGE="Started.")
+    entry = logs.parse_entry(raw, "j1")
+    assert entry is not None and (entry.unit, entry.message) == ("judge-etcd.service", "systemd: Started.")
 
 
 @pytest.mark.parametrize(
-    ("message", "shown"),
+    ("message", "text"),
     [([104, 105, 255], "hi\ufffd"), (None, ""), (["a", "b"], "b"), ({"a": 1}, "(not text)"), ([999], "(not text)"),
      (7, "(not text)")],
 )  # fmt: skip
-def test_messages_that_are_not_text(message: object, shown: str) -> None:
-    one = logs.parse_entry(line(MESSAGE=message), "e1")
-    assert one is not None and one.message == shown
+def test_messages_that_are_not_text(message: object, text: str) -> None:
+    entry = logs.parse_entry(line(MESSAGE=message), "e1")
+    assert entry is not None and entry.message == text
 
 
 @pytest.mark.parametrize(
@@ -225,7 +228,7 @@ def test_messages_that_are_not_text(message: object, shown: str) -> None:
     [b"", b"{", b"[]", b"3", b"\xff\xfe", b"[" * 99999, line(__REALTIME_TIMESTAMP=5), line(__REALTIME_TIMESTAMP="-1"),
      line(__REALTIME_TIMESTAMP="9" * 40)],
 )  # fmt: skip
-def test_what_is_no_entry_is_passed_over(bad: bytes) -> None:
+def test_a_malformed_entry_is_skipped(bad: bytes) -> None:
     assert logs.parse_entry(bad, "e1") is None
 
 
@@ -238,12 +241,12 @@ FIELDS = ("MESSAGE", "PRIORITY", "UNIT", "__CURSOR", "SYSLOG_IDENTIFIER", "__REA
     )
 )
 def test_a_host_may_send_anything(fields: dict) -> None:
-    one = logs.parse_entry(line(**fields), "e1")
-    if one is not None:
-        json.dumps(one.as_json())
-        for text in logs.render(one):
+    entry = logs.parse_entry(line(**fields), "e1")
+    if entry is not None:
+        json.dumps(entry.as_json())
+        for text in logs.render(entry):
             assert text.plain == one_line(text.plain)
-        assert "\0" not in one.cursor and "\n" not in one.cursor
+        assert "\0" not in entry.cursor and "\n" not in entry.cursor
 
 
 # --- units ------------------------------------------------------------------------------------------------------------
@@ -279,23 +282,23 @@ ActiveState=failed
 
 
 def test_units_are_told_with_faults_first() -> None:
-    found = units.units(member("executors"), CommandResult(0, BLOCKS, ""))
-    assert [(one.unit, one.fault) for one in found] == [
+    rows = units.units(member("executors"), CommandResult(0, BLOCKS, ""))
+    assert [(row.unit, row.fault) for row in rows] == [
         ("judge-etcd-proxy.service", "failed"), ("judge-executor.service", "missing"),
         ("judge-boot.service", ""), ("judge-backup.timer", ""),
     ]  # fmt: skip
-    boot = found[2]
+    boot = rows[2]
     assert (boot.since, boot.restarts, boot.pid, boot.memory) == (60.0, 2, 77, 1 << 20)
     assert boot.status == "watching 3 services\\x1b[2J"
-    assert found[0].memory is None and found[0].status == "(exit-code)"
-    assert units.summary(found) == ("1 failed, 1 missing (1 hosts)", False)
-    text = drawn(units.table(found))
+    assert rows[0].memory is None and rows[0].status == "(exit-code)"
+    assert units.summary(rows) == ("1 failed, 1 missing (1 hosts)", False)
+    text = drawn(units.table(rows))
     assert "✗ failed" in text and "✗ missing" in text and " 1m " in text and "1 MiB" in text
-    assert units.summary(found[2:]) == ("2 units on 1 hosts: all are well", True)
+    assert units.summary(rows[2:]) == ("2 units on 1 hosts: all are well", True)
 
 
 @pytest.mark.parametrize(
-    ("fields", "wanted"),
+    ("fields", "fault"),
     [
         ({"LoadState": "loaded", "ActiveState": "active"}, ""),
         ({"LoadState": "loaded", "ActiveState": "activating", "SubState": "start"}, ""),
@@ -306,9 +309,9 @@ def test_units_are_told_with_faults_first() -> None:
         ({"LoadState": "not-found", "ActiveState": "active"}, ""),
     ],
 )
-def test_which_units_need_a_person(fields: dict, wanted: str) -> None:
-    assert units.fault(fields, expected=True) == wanted
-    assert units.fault(fields, expected=False) in {"", wanted}
+def test_faults_of_units(fields: dict, fault: str) -> None:
+    assert units.fault(fields, expected=True) == fault
+    assert units.fault(fields, expected=False) in {"", fault}
 
 
 @pytest.mark.parametrize(
@@ -328,7 +331,7 @@ def test_every_kind_of_host_has_its_units(groups: tuple[str, ...], names: str) -
 def test_a_host_that_cannot_be_asked_is_a_row_with_the_reason() -> None:
     silent = units.units(member("executors"), UnavailableError("10.0.0.1 port 22 does not answer: timed out"))
     broken = units.units(member("executors"), CommandResult(127, "", "sh: systemctl: not found\n"))
-    assert [one.fault for one in silent + broken] == ["unreachable", "unreachable"]
+    assert [row.fault for row in silent + broken] == ["unreachable", "unreachable"]
     assert broken[0].status == "systemd cannot be asked: sh: systemctl: not found"
     assert units.summary(silent)[1] is False
     assert "does not answer: timed out" in drawn(units.table(silent))
@@ -336,11 +339,11 @@ def test_a_host_that_cannot_be_asked_is_a_row_with_the_reason() -> None:
 
 @given(st.text())
 def test_any_answer_gives_a_row_for_every_expected_unit(text: str) -> None:
-    found = units.parse(text, "e1", units.expected(host()))
-    assert {one.unit for one in found} >= set(units.expected(host()))
-    for one in found:
-        assert one_line(one.status) == one.status
-        json.dumps(asdict(one))
+    rows = units.parse(text, "e1", units.expected(host()))
+    assert {row.unit for row in rows} >= set(units.expected(host()))
+    for row in rows:
+        assert one_line(row.status) == row.status
+        json.dumps(asdict(row))
 
 
 @pytest.mark.parametrize("uptime", ["9" * 400, "1" * 20 + ".0", "٣.0", "inf", "-1", "1e9"])
@@ -366,16 +369,26 @@ StatusText=watching
 """
 
 
-def test_a_machine_is_told() -> None:
-    one = hosts.machine(member("executors"), CommandResult(0, ANSWER, ""))
-    assert (one.os, one.uptime, one.load, one.cpus) == ("Debian GNU/Linux 13 (trixie)", 183845.12, (0.42, 0.3, 0.2), 4)
-    assert (one.disk_size, one.disk_free, one.release, one.boot) == (1024000000, 40960000, "0.1.0", "active")
-    text = drawn(hosts.table([one]))
+def test_a_machine_is_parsed_and_shown() -> None:
+    machine = hosts.machine(member("executors"), CommandResult(0, ANSWER, ""))
+    assert (machine.os, machine.uptime, machine.load, machine.cpus) == (
+        "Debian GNU/Linux 13 (trixie)",
+        183845.12,
+        (0.42, 0.3, 0.2),
+        4,
+    )
+    assert (machine.disk_size, machine.disk_free, machine.release, machine.boot) == (
+        1024000000,
+        40960000,
+        "0.1.0",
+        "active",
+    )
+    text = drawn(hosts.table([machine]))
     for part in ("2d 3h", "0.42/4", "39.1 MiB  4%", "0.1.0", "executors", "10.0.0.1"):
         assert part in text
 
 
-def test_a_bare_and_a_silent_machine_are_told() -> None:
+def test_bare_and_silent_machines() -> None:
     bare = hosts.machine(member("executors"), CommandResult(0, "os=x\nrelease=\nLoadState=not-found\n", ""))
     assert (bare.reachable, bare.release, bare.boot, bare.disk_free) == (True, "", "not installed", None)
     silent = hosts.machine(member("executors"), UnavailableError("no route"))
@@ -386,14 +399,13 @@ def test_a_bare_and_a_silent_machine_are_told() -> None:
 
 @given(st.text())
 def test_any_answer_is_a_row(text: str) -> None:
-    one = hosts.parse(text, "e1", (), "a")
-    json.dumps(asdict(one))
-    drawn(hosts.table([one]))
+    machine = hosts.parse(text, "e1", (), "a")
+    json.dumps(asdict(machine))
+    drawn(hosts.table([machine]))
 
 
-def test_the_script_is_one_that_a_shell_understands() -> None:
-    done = subprocess.run(["/bin/sh", "-n", "-c", hosts.SCRIPT], check=False)
-    assert done.returncode == 0
+def test_a_shell_understands_the_script() -> None:
+    subprocess.run(["/bin/sh", "-n", "-c", hosts.SCRIPT], check=True)
 
 
 # --- logins -----------------------------------------------------------------------------------------------------------
@@ -406,12 +418,12 @@ def test_a_login_is_found_as_ssh_would(tmp_path: Path, monkeypatch: pytest.Monke
         "Host 10.0.0.1\n  Port 2200\n  User deploy\n  HostName 10.0.0.99\n"
         "Host *\n  IdentityFile ~/key\n  IdentitiesOnly yes\n  UserKnownHostsFile /a /b\n  GlobalKnownHostsFile /c\n"
     )
-    found = ssh_target.target(host(ansible_host="10.0.0.1", ansible_ssh_common_args=f"-F {config}"))
-    assert (found.address, found.port, found.user) == ("10.0.0.99", 2200, "deploy")
-    assert found.keys == (tmp_path / "key",) and found.only_keys
-    assert found.known_hosts == (Path("/a"), Path("/b"), Path("/c"))
-    assert found.known_as == "[10.0.0.99]:2200"
-    assert found.command == "ssh -p 2200 deploy@10.0.0.99"
+    target = ssh_target.target(host(ansible_host="10.0.0.1", ansible_ssh_common_args=f"-F {config}"))
+    assert (target.address, target.port, target.user) == ("10.0.0.99", 2200, "deploy")
+    assert target.keys == (tmp_path / "key",) and target.only_keys
+    assert target.known_hosts == (Path("/a"), Path("/b"), Path("/c"))
+    assert target.known_as == "[10.0.0.99]:2200"
+    assert target.command == "ssh -p 2200 deploy@10.0.0.99"
     strong = ssh_target.target(
         host(ansible_host="10.0.0.1", ansible_user="root", ansible_port="22", ansible_ssh_private_key_file="/k",
              ansible_ssh_common_args=f"-4 -F{config} -o UserKnownHostsFile=/d -o 'HostKeyAlias j1' -oControlMaster=no")
@@ -421,15 +433,15 @@ def test_a_login_is_found_as_ssh_would(tmp_path: Path, monkeypatch: pytest.Monke
     assert strong.command == "ssh root@10.0.0.99"
 
 
-def test_without_any_setting_a_login_is_the_usual_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_login(monkeypatch: pytest.MonkeyPatch) -> None:
     me = pwd.getpwuid(os.getuid())
     monkeypatch.setenv("HOME", me.pw_dir)
     monkeypatch.setenv("ANSIBLE_CONFIG", "/nowhere")
-    found = ssh_target.target(host("plain.example.org", ansible_ssh_common_args="-F none"))
-    assert (found.address, found.port, found.user) == ("plain.example.org", 22, me.pw_name)
-    assert found.known_as == "plain.example.org" and found.jump is None and not found.proxy
-    assert Path(me.pw_dir, ".ssh/id_ed25519") in found.keys and not found.only_keys
-    assert found.known_hosts[0] == Path(me.pw_dir, ".ssh/known_hosts")
+    target = ssh_target.target(host("plain.example.org", ansible_ssh_common_args="-F none"))
+    assert (target.address, target.port, target.user) == ("plain.example.org", 22, me.pw_name)
+    assert target.known_as == "plain.example.org" and target.jump is None and not target.proxy
+    assert Path(me.pw_dir, ".ssh/id_ed25519") in target.keys and not target.only_keys
+    assert target.known_hosts[0] == Path(me.pw_dir, ".ssh/known_hosts")
 
 
 def test_settings_of_ansible_hold_where_the_inventory_says_nothing(
@@ -440,8 +452,8 @@ def test_settings_of_ansible_hold_where_the_inventory_says_nothing(
         "[ssh_connection]\nssh_common_args = -F none -o ProxyJump=jump\n"
     )
     monkeypatch.setenv("ANSIBLE_CONFIG", str(tmp_path / "ansible.cfg"))
-    found = ssh_target.target(host(ansible_host="10.0.0.1"))
-    assert (found.user, found.keys, found.command) == ("deploy", (Path("/k"),), "ssh -J root@jump deploy@10.0.0.1")
+    target = ssh_target.target(host(ansible_host="10.0.0.1"))
+    assert (target.user, target.keys, target.command) == ("deploy", (Path("/k"),), "ssh -J root@jump deploy@10.0.0.1")
     monkeypatch.setenv("ANSIBLE_REMOTE_USER", "other")
     own = ssh_target.target(host(ansible_host="10.0.0.1", ansible_ssh_common_args="-F none"))
     assert (own.user, own.jump) == ("other", None)
@@ -471,15 +483,15 @@ def test_settings_of_ansible_hold_where_the_inventory_says_nothing(
 def test_ways_to_a_host_are_understood_as_ssh_does(arguments: str, way: str, tmp_path: Path) -> None:
     config = tmp_path / "config"
     config.write_text("User u\n")
-    found = ssh_target.target(host(ansible_host="10.0.0.1", ansible_ssh_common_args=f"-F {config} {arguments}"))
-    jumps = [hop.place.replace(f"{pwd.getpwuid(os.getuid()).pw_name}@", "u@") for hop in found.way[:-1]]
-    assert (found.proxy or " ".join(jumps)) == way
+    target = ssh_target.target(host(ansible_host="10.0.0.1", ansible_ssh_common_args=f"-F {config} {arguments}"))
+    jumps = [hop.place.replace(f"{pwd.getpwuid(os.getuid()).pw_name}@", "u@") for hop in target.way[:-1]]
+    assert (target.proxy or " ".join(jumps)) == way
 
 
 def test_host_keys_that_ssh_is_told_to_forget_are_looked_up_all_the_same() -> None:
     forget = "-F none -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
-    found = ssh_target.target(host(ansible_host="10.0.0.1", ansible_ssh_common_args=forget))
-    assert Path("~/.ssh/known_hosts").expanduser() in found.known_hosts
+    target = ssh_target.target(host(ansible_host="10.0.0.1", ansible_ssh_common_args=forget))
+    assert Path("~/.ssh/known_hosts").expanduser() in target.known_hosts
 
 
 def test_jump_hosts_in_a_circle_are_told(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_a_signal_in_the_middle_of_a_wait_is_heard(name):
     subprocess.run([sys.executable, "-c", SIGNALLED.format(name=name)], check=True, timeout=30)
 
 
-def test_what_a_daemon_refuses_is_its_last_line_and_its_exit_code(caplog):
+def test_a_refusal_of_a_daemon_is_its_last_line_and_its_exit_code(caplog):
     def refuses() -> int:
         raise RefusedError("another cluster's data")
 
@@ -98,21 +98,17 @@ def test_a_row_a_model_and_a_module_make_a_daemon(judge, work):
     )
     lists = "from judge.common.kinds import services_of as of; print(*of({'clocks'}), '|', *of({'gateways'}))"
     assert judge("-c", lists)[1] == ["boot etcd-proxy clock | boot etcd-proxy gateway clock-proxy"]
-
-
-def test_boot_and_the_checks_know_an_added_daemon(judge, work):
-    (work / "clock.yml").write_text("name: big-ben\nlisten: 127.0.0.1:1234\n")
-    one = {"name": "clock", "kind": "clock", "config": "clock.yml"}
-    (work / "boot.yml").write_text(yaml.safe_dump({"name": "host", "services": [one]}))
+    service = {"name": "clock", "kind": "clock", "config": "clock.yml"}
+    (work / "boot.yml").write_text(yaml.safe_dump({"name": "host", "services": [service]}))
     check = ["-m", "judge.cli", "config", "check", "boot.yml"]
     assert judge(*check) == (0, ["clock.yml: good (clock)", "boot.yml: good (boot)"], "")
-    (work / "boot.yml").write_text(yaml.safe_dump({"name": "host", "services": [one, one | {"name": "other"}]}))
+    (work / "boot.yml").write_text(yaml.safe_dump({"name": "host", "services": [service, service | {"name": "other"}]}))
     code, _, err = judge(*check)
     assert code == 2 and "address 127.0.0.1:1234 is already used by clock" in err
 
 
 @pytest.mark.parametrize("name", kinds.KINDS)
-def test_a_row_names_what_is_there(name):
+def test_a_row_names_existing_code_and_units(name):
     kind = kinds.KINDS[name]
     run = importlib.import_module(kind.program).run
     assert list(inspect.signature(run).parameters)[:2] == ["config", "stop"]
@@ -132,8 +128,8 @@ def test_units_that_are_installed_are_those_of_the_table():
 
 def test_the_module_that_restarts_services_knows_each_kind():
     assert list(judge_service.FILES) == list(kinds.KINDS)
-    said = yaml.safe_load(judge_service.DOCUMENTATION)["options"]["names"]["choices"]
-    assert said == judge_service.NAMES == kinds.services()
+    choices = yaml.safe_load(judge_service.DOCUMENTATION)["options"]["names"]["choices"]
+    assert choices == judge_service.NAMES == kinds.services()
 
 
 def test_the_playbook_puts_each_kind_on_the_hosts_of_its_group():
@@ -143,9 +139,9 @@ def test_the_playbook_puts_each_kind_on_the_hosts_of_its_group():
     tasks = install["tasks"][0]["ansible.builtin.import_tasks"]
     made_of = yaml.safe_load((ROOT / "playbooks/passes" / tasks).read_text())
     roles = [(task["ansible.builtin.import_role"], task.get("when")) for task in made_of]
-    when = {role["name"].removeprefix("judge_"): only for role, only in roles if "tasks_from" not in role}
+    conditions = {role["name"].removeprefix("judge_"): only for role, only in roles if "tasks_from" not in role}
     for name, kind in kinds.KINDS.items():
-        assert when[name] == (None if kind.proxy else f"'{kind.group}' in group_names"), name
+        assert conditions[name] == (None if kind.proxy else f"'{kind.group}' in group_names"), name
 
 
 GROUPS = [
@@ -157,11 +153,11 @@ GROUPS = [
 ]
 
 
-def rendered(expression: str, **given: object) -> Any:
+def rendered(expression: str, **variables: object) -> Any:
     """What Ansible makes of an expression in a file of variables."""
     environment = NativeEnvironment()
     environment.filters["regex_replace"] = lambda value, pattern, by: re.sub(pattern, by, value)
-    return environment.from_string(expression).render(given)
+    return environment.from_string(expression).render(variables)
 
 
 @pytest.mark.parametrize("groups", GROUPS, ids=lambda groups: "+".join(sorted(groups)))
@@ -174,8 +170,8 @@ def rendered(expression: str, **given: object) -> Any:
 )
 def test_the_roles_expect_the_services_of_a_host_that_the_table_has(file, variable, groups):
     expression = yaml.safe_load((ROOT / file).read_text())[variable]
-    given = {"group_names": sorted(groups), "judge_common_is_judicator": "judicators" in groups}
-    assert rendered(expression, **given) == kinds.services_of(groups)
+    variables = {"group_names": sorted(groups), "judge_common_is_judicator": "judicators" in groups}
+    assert rendered(expression, **variables) == kinds.services_of(groups)
 
 
 def test_check_mode_knows_what_the_role_of_each_kind_places():
@@ -195,16 +191,16 @@ def test_a_monitor_asks_each_service_for_its_metrics():
     } == plugin("filter", "judge_inventory").SERVICES
 
 
-def test_an_embedded_cluster_has_one_of_each_in_the_order_of_start(work, monkeypatch):
+def test_an_embedded_cluster_has_every_daemon_in_the_order_of_start(work, monkeypatch):
     monkeypatch.setattr(embedded, "mongod_program", lambda: "mongod")
     directory = embedded.ClusterDirectory(work / "cluster")
     try:
         cluster = directory.open_cluster(0)
         directory.secrets()
-        found = embedded.configs(directory, cluster, slots=1, cores=[], weak=True)
-        assert list(found) == list(kinds.KINDS)
-        assert all(type(config) is MODELS[name] for name, config in found.items())
-        boot = embedded.boot_config(directory, cluster, found)
-        assert [one.config for one in rendering.render_all(boot, {})] == list(found.values())
+        configs = embedded.configs(directory, cluster, slots=1, cores=[], weak=True)
+        assert list(configs) == list(kinds.KINDS)
+        assert all(type(config) is MODELS[name] for name, config in configs.items())
+        boot = embedded.boot_config(directory, cluster, configs)
+        assert [service.config for service in rendering.render_all(boot, {})] == list(configs.values())
     finally:
         directory.close()

@@ -46,20 +46,13 @@ class Cluster:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-        self.local, self.away = local, {"ansible_host": "127.0.0.1", "ansible_port": 9}
-        groups = {
-            "judicators": {"hosts": {"j1": local, "j2": local, "j3": self.away}},
-            "executors": {"hosts": {"e1": local}},
-        }
-        (directory / "hosts.yml").write_text(yaml.safe_dump(groups))
+        self.local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+        self.away = {"ansible_host": "127.0.0.1", "ansible_port": 9}
+        self.with_judicators(j1=self.local, j2=self.local, j3=self.away)
         (directory / "play.yml").write_text(PLAYBOOK.format(root=ROOT))
         self.settings = directory / "settings.json"
-        self.settings.write_text(
-            json.dumps(
-                {"judge_common_lock": f"{directory}/{{{{ judge_common_at | default(inventory_hostname) }}}}.lock"}
-            )
-        )
+        lock = f"{directory}/{{{{ judge_common_at | default(inventory_hostname) }}}}.lock"
+        self.settings.write_text(json.dumps({"judge_common_lock": lock}))
 
     def with_judicators(self, **connections: dict[str, object]) -> None:
         """Replace the judicators of the inventory."""
@@ -67,7 +60,6 @@ class Cluster:
         (self.directory / "hosts.yml").write_text(yaml.safe_dump(groups))
 
     def start(self, *options: str) -> subprocess.Popen[str]:
-        """Begin a run."""
         return subprocess.Popen(
             [Path(sys.executable).parent / "ansible-playbook", "-i", self.directory / "hosts.yml",
              self.directory / "play.yml", "-e", f"@{self.settings}", *options],
@@ -81,14 +73,14 @@ class Cluster:
         text, _ = process.communicate(timeout=120)
         return process.returncode, text
 
-    def held(self) -> set[str]:
+    def locked(self) -> set[str]:
         """Whose lock is taken."""
         return {path.stem for path in self.directory.glob("*.lock")}
 
     def hold(self, *options: str) -> subprocess.Popen[str]:
         """A run that has the lock until it is told to go on."""
         process = self.start("-e", f"until={self.directory}/go", *options)
-        wait_for(lambda: self.held() == {"j1", "j2"}, what="the lock")
+        wait_for(lambda: self.locked() == {"j1", "j2"}, what="the lock")
         return process
 
 
@@ -105,15 +97,15 @@ def test_a_second_run_stops_before_it_has_begun(cluster: Cluster) -> None:
     assert "has had the deploy lock for" in text
     assert "(play.yml)" in text
     assert "judge_lock_take_over=true" in text
-    assert cluster.held() == {"j1", "j2"}
+    assert cluster.locked() == {"j1", "j2"}
     checked, _ = cluster.run("--check")
     assert checked == 0, "nothing is changed, so nothing is in the way"
     os.killpg(first.pid, signal.SIGKILL)
     first.communicate(timeout=60)
-    assert cluster.held() == {"j1", "j2"}
+    assert cluster.locked() == {"j1", "j2"}
     code, text = cluster.run("--limit", "e1")
     assert code == 0, f"a run that was killed is no hindrance: {text}"
-    assert cluster.held() == set()
+    assert cluster.locked() == set()
 
 
 def test_a_run_without_the_lock_of_a_majority_ends_before_it_has_begun(cluster: Cluster) -> None:
@@ -124,7 +116,7 @@ def test_a_run_without_the_lock_of_a_majority_ends_before_it_has_begun(cluster: 
     assert "the deploy lock needs a majority of the 3 judicators, and 2 cannot be reached (j2: " in text
     assert "; j3: " in text
     assert "The next run may begin" not in text
-    assert cluster.held() == set()
+    assert cluster.locked() == set()
     dead = {"judge_common_dead": ["j2", "j3"]}
     assert cluster.run("-e", json.dumps(dead))[0] == 0, "the run has looked, and these are known to be dead"
     cluster.with_judicators(j1=cluster.away, j2=cluster.away, j3=cluster.away)
@@ -153,7 +145,7 @@ def test_a_run_that_fails_before_its_first_change_frees_its_lock(cluster: Cluste
     assert code != 0
     assert "changed something" not in text
     assert ("the cluster could not do without it" if gate == "fail" else "unreachable=1") in text
-    assert cluster.held() == set()
+    assert cluster.locked() == set()
     assert "The deploy lock is taken on every judicator that can be reached" in text
 
 
@@ -161,13 +153,13 @@ def test_a_run_that_fails_before_its_first_change_frees_its_lock(cluster: Cluste
     st.dictionaries(st.sampled_from(["j1", "j2", "j3", "j4", "j5"]), st.booleans(), min_size=1),
     st.sets(st.sampled_from(["j1", "j2", "j3", "j4", "j5"])),
 )
-def test_two_runs_never_both_have_the_lock(reached: dict[str, bool], dead: set[str]) -> None:
+def test_at_most_one_run_has_the_lock(reached: dict[str, bool], dead: set[str]) -> None:
     """Each has a majority, or has found everybody dead whom it does not reach."""
     results = [
-        {"judge_common_at": name, "problem": ""} | ({} if there else {"unreached": "no route"})
-        for name, there in reached.items()
+        {"judge_common_at": name, "problem": ""} | ({} if reachable else {"unreached": "no route"})
+        for name, reachable in reached.items()
     ]
-    away = {name for name, there in reached.items() if not there}
+    away = {name for name, reachable in reached.items() if not reachable}
     may = len(reached) - len(away) > len(reached) / 2 or away <= dead
     fault = judge_lock_fault(results, dead)
     assert (fault == "") == may
@@ -175,7 +167,7 @@ def test_two_runs_never_both_have_the_lock(reached: dict[str, bool], dead: set[s
     assert "has no judicators" in judge_lock_fault([], dead)
 
 
-def test_who_runs_elsewhere_is_believed_until_somebody_takes_over(cluster: Cluster) -> None:
+def test_a_run_of_another_controller_keeps_its_lock_until_a_take_over(cluster: Cluster) -> None:
     """Another controller's process cannot be asked for; a run that stops frees its own only."""
     elsewhere = {"run": "x", "who": "anna@desk", "owner": "nightly", "verb": "site.yml", "since": 0}
     (cluster.directory / "j2.lock").write_text(json.dumps(elsewhere))
@@ -183,16 +175,16 @@ def test_who_runs_elsewhere_is_believed_until_somebody_takes_over(cluster: Clust
     assert code != 0
     assert "j2: anna@desk has had the deploy lock for" in text
     assert "days (site.yml)" in text
-    assert cluster.held() == {"j2"}
+    assert cluster.locked() == {"j2"}
     code, text = cluster.run("-e", "judge_lock_take_over=true")
     assert code == 0, text
     assert "it was taken over" in text
     (cluster.directory / "j2.lock").write_text(json.dumps(elsewhere))
     assert cluster.run("-e", "judge_lock_owner=nightly")[0] == 0
-    assert cluster.held() == set()
+    assert cluster.locked() == set()
 
 
-def test_of_two_that_take_over_at_once_one_gets_it(tmp_path: Path) -> None:
+def test_one_of_two_concurrent_take_overs_succeeds(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     assert ACT(path, "taken", {"run": "old"}, None, 5.0) == {}
     assert ACT(path, "taken", {"run": "a"}, None, 9.0) == {"run": "old", "since": 5.0, "age": 4.0}
@@ -217,18 +209,22 @@ def test_a_lock_that_is_taken_outlives_a_power_cut(tmp_path: Path, monkeypatch: 
 
 
 def test_a_run_is_over_when_this_controller_has_its_process_no_more() -> None:
-    here = {"host": "desk", "machine": "m", "boot": "b", "processes": "pid:[1]"}
-    mine = {"pid": os.getpid(), "started": LOCK.started(os.getpid()), "controller": here}
-    assert mine["started"]
-    assert not LOCK.is_over(mine, here)
-    assert LOCK.is_over({**mine, "started": "1"}, here), "the number is another process's now"
-    assert LOCK.is_over({**mine, "pid": 2**22 + 1}, here)
-    gone = {**mine, "pid": 2**22 + 1}
-    assert not LOCK.is_over(gone, {**here, "host": "lap"})
-    assert not LOCK.is_over(gone, {**here, "processes": "pid:[2]"}), "a container's processes are seen in it only"
-    assert LOCK.is_over(mine, {**here, "boot": "c"}), "the controller was started anew"
-    assert not LOCK.is_over({**mine, "controller": {**here, "machine": ""}}, {**here, "boot": "c", "machine": ""})
-    assert not LOCK.is_over({"run": "damaged"}, here)
+    controller = {"host": "desk", "machine": "m", "boot": "b", "processes": "pid:[1]"}
+    own = {"pid": os.getpid(), "started": LOCK.started(os.getpid()), "controller": controller}
+    assert own["started"]
+    assert not LOCK.is_over(own, controller)
+    assert LOCK.is_over({**own, "started": "1"}, controller), "the number is another process's now"
+    assert LOCK.is_over({**own, "pid": 2**22 + 1}, controller)
+    ended = {**own, "pid": 2**22 + 1}
+    assert not LOCK.is_over(ended, {**controller, "host": "lap"})
+    assert not LOCK.is_over(ended, {**controller, "processes": "pid:[2]"}), (
+        "a container's processes are seen in it only"
+    )
+    assert LOCK.is_over(own, {**controller, "boot": "c"}), "the controller was started anew"
+    assert not LOCK.is_over(
+        {**own, "controller": {**controller, "machine": ""}}, {**controller, "boot": "c", "machine": ""}
+    )
+    assert not LOCK.is_over({"run": "damaged"}, controller)
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(3, "3 s"), (840, "14 min"), (7300, "2 h"), (1e6, "11 days")])

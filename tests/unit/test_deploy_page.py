@@ -38,32 +38,29 @@ def read(path: Path) -> Any:
     return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
-# -- ports -----------------------------------------------------------------------------------------------------------
-
-
 def test_ports_are_the_defaults_of_the_roles() -> None:
-    wanted = {
+    defaults = {
         name: option["default"]
         for role in ("judge_common", "judge_gateway")
         for name, option in read(ROLES / role / "meta/argument_specs.yml")["argument_specs"]["main"]["options"].items()
         if name.endswith("_port")
     }
-    told = {quoted(variable)[0]: int(port.split()[0]) for port, variable, *_ in rows("Ports") if quoted(variable)}
-    assert told == wanted
+    ports = {quoted(variable)[0]: int(port.split()[0]) for port, variable, *_ in rows("Ports") if quoted(variable)}
+    assert ports == defaults
 
 
 def test_every_host_of_a_group_has_the_ports_that_the_precheck_looks_for() -> None:
     """`judge_precheck_ports_of` is what is taken on a host; the table's column `to` says on which hosts."""
-    wanted = {
+    expected = {
         (group, re.findall(r"judge_\w+_port", port)[0])
-        for group, ports in read(ROLES / "judge_precheck/vars/main.yml")["judge_precheck_ports_of"].items()
-        for port, _ in ports
+        for group, table_ports in read(ROLES / "judge_precheck/vars/main.yml")["judge_precheck_ports_of"].items()
+        for port, _ in table_ports
     }
-    told, variable = set(), ""
+    table_ports, variable = set(), ""
     for _, cell, _, to, *_ in rows("Ports"):
         variable = quoted(cell)[0] if quoted(cell) else variable
-        told |= {(group, variable) for group in GROUPS if group in to}
-    assert told - {(group, "") for group in GROUPS} == wanted
+        table_ports |= {(group, variable) for group in GROUPS if group in to}
+    assert table_ports - {(group, "") for group in GROUPS} == expected
 
 
 def test_every_metrics_setting_is_named() -> None:
@@ -72,28 +69,23 @@ def test_every_metrics_setting_is_named() -> None:
     assert {name for name in metrics if name.endswith("_metrics")} == set(re.findall(r"`(\w+_metrics)`", PAGE))
 
 
-# -- users -----------------------------------------------------------------------------------------------------------
-
-
 def test_users_are_those_of_the_units() -> None:
-    """Each unit is in the row of the user that runs it."""
-    shown = {"etcd-proxy": "proxy", "etcd": "etcd member", "mongodb": "mongod"}
+    labels = {"etcd-proxy": "proxy", "etcd": "etcd member", "mongodb": "mongod"}
     table = {quoted(user)[0] if quoted(user) else user.split(",")[0]: runs for user, runs, _ in rows("Users")}
-    found: dict[str, list[str]] = {}
+    units_of: dict[str, list[str]] = {}
     for path in sorted((ROOT / "systemd").glob("judge-*.service")):
         user = re.search(r"^User=(\S+)", path.read_text(), re.MULTILINE)
         unit = path.stem.removeprefix("judge-")
-        found.setdefault(user[1] if user else "root", []).append(shown.get(unit, unit))
-    assert found.keys() == table.keys()
-    for user, units in found.items():
+        units_of.setdefault(user[1] if user else "root", []).append(labels.get(unit, unit))
+    assert units_of.keys() == table.keys()
+    for user, units in units_of.items():
         assert all(unit in table[user] for unit in units), (user, units, table[user])
-    (made,) = {
-        tuple(one["users"]) for one in dictionaries(read(ROLES / "judge_common/tasks/main.yml")) if "users" in one
+    (users,) = {
+        tuple(mapping["users"])
+        for mapping in dictionaries(read(ROLES / "judge_common/tasks/main.yml"))
+        if "users" in mapping
     }
-    assert set(made) == found.keys() - {"root"}
-
-
-# -- files -----------------------------------------------------------------------------------------------------------
+    assert set(users) == units_of.keys() - {"root"}
 
 
 def dictionaries(tree: Any) -> Iterator[dict[str, Any]]:
@@ -104,9 +96,9 @@ def dictionaries(tree: Any) -> Iterator[dict[str, Any]]:
         yield from dictionaries(inner)
 
 
-def written() -> dict[str, dict[str, str]]:
+def placed_files() -> dict[str, dict[str, str]]:
     """Every file that a role puts on a host: owner, group and mode by path, with `*` for what varies."""
-    found: dict[str, dict[str, str]] = {
+    files: dict[str, dict[str, str]] = {
         "/opt/judge/bundle": {},
         "/etc/systemd/system/judge-etcd.service": {"mode": "0644"},
     }
@@ -117,28 +109,23 @@ def written() -> dict[str, dict[str, str]]:
                 continue
             for key, value in (PLACES | {"judge_etcd_service": "etcd"}).items():  # or etcd-proxy
                 place = place.replace("{{ " + key + " }}", value)
-            given = {key: item[key] for key in ("owner", "group", "mode") if key in item}
-            found[re.sub(r"\{\{.*?\}\}", "*", place)] = {"owner": "root", "group": "root", "mode": "0644"} | given
-    return found
+            attributes = {key: item[key] for key in ("owner", "group", "mode") if key in item}
+            files[re.sub(r"\{\{.*?\}\}", "*", place)] = {"owner": "root", "group": "root", "mode": "0644"} | attributes
+    return files
 
 
 def patterns() -> list[tuple[str, str]]:
     """(a regular expression for paths, the mode cell) of each path of the table."""
-    found = []
+    rows_of = []
     for paths, mode, _ in rows("Files on a host"):
         folder = ""
         for text in quoted(paths):
             # a second name of a cell is in the first one's directory
-            folder, whole = (str(Path(text).parent), text) if text.startswith("/") else (folder, f"{folder}/{text}")
-            pattern = re.escape(whole).replace(r"\{", "(").replace(r"\}", ")").replace(",", "|").replace(r"\*", ".*")
-            found.append(
-                (
-                    pattern.replace("NAME", r"[\w-]+").replace("VERSION", ".*")
-                    + ("(/.*)?" if "." not in Path(whole).name else ""),
-                    mode,
-                )
-            )
-    return found
+            folder, name = (str(Path(text).parent), text) if text.startswith("/") else (folder, f"{folder}/{text}")
+            pattern = re.escape(name).replace(r"\{", "(").replace(r"\}", ")").replace(",", "|").replace(r"\*", ".*")
+            pattern = pattern.replace("NAME", r"[\w-]+").replace("VERSION", ".*")
+            rows_of.append((pattern + ("(/.*)?" if "." not in Path(name).name else ""), mode))
+    return rows_of
 
 
 def best(path: str) -> str | None:
@@ -147,19 +134,15 @@ def best(path: str) -> str | None:
     return max(fits)[1] if fits else None
 
 
-def test_every_file_that_a_role_writes_is_in_the_table() -> None:
-    missing = [path for path in written() if best(path) is None]
-    assert missing == []
-
-
-def test_modes_and_owners_of_the_table_are_those_of_the_tasks() -> None:
-    for path, arguments in written().items():
-        cell = best(path) or ""
+def test_the_table_has_every_file_that_a_role_writes_with_its_mode_and_owner() -> None:
+    for path, arguments in placed_files().items():
+        cell = best(path)
+        assert cell is not None, f"{path} is not in the table"
         mode = re.match(r"0\d{3}", cell)
         if mode and "mode" in arguments:
             plain = path.rpartition("/")[2] in quoted(cell)  # "0640 root:GROUP; `boot.yml` 0644"
-            wanted = cell.rpartition(" ")[2] if plain else mode[0]
-            assert arguments["mode"] == wanted, (path, cell, arguments["mode"])
+            expected = cell.rpartition(" ")[2] if plain else mode[0]
+            assert arguments["mode"] == expected, (path, cell, arguments["mode"])
         owner = re.search(r"(?:^|\s)(root|judge-mongodb)(?::|$)", cell)
         if owner and "owner" in arguments:
             assert arguments["owner"] == owner[1], (path, cell, arguments["owner"])
@@ -173,27 +156,27 @@ def test_keys_have_the_mode_of_the_table() -> None:
     assert cell == f"keys 0{module_utils('judge_keys')._KEY_MODE:o}"
 
 
-def test_what_the_controller_keeps_is_all_named() -> None:
+def test_every_file_of_the_controller_is_named() -> None:
     cluster = plugin("action", "judge_cluster")
-    told = set(quoted(PAGE.split("On the controller, in `judge_secrets_dir`")[1].split("\n\n")[0]))
+    names = set(quoted(PAGE.split("On the controller, in `judge_secrets_dir`")[1].split("\n\n")[0]))
     backups = {secrets.KEY, secrets.HOST_KEY, secrets.CONTROLLER_KEY}
-    assert told == {*cluster.SECRETS, cluster.RECORD, cluster.CLIENT, "pki/"} | backups
-
-
-# -- certificates ----------------------------------------------------------------------------------------------------
+    assert names == {*cluster.SECRETS, cluster.RECORD, cluster.CLIENT, "pki/"} | backups
 
 
 OTHERS = {"others": {"executors", "gateways"}, "metrics": set(GROUPS)}
 
 
 def test_certificates_are_those_that_hosts_get() -> None:
-    held: dict[str, set[str]] = {}
+    groups_of: dict[str, set[str]] = {}
     for group, certificates in read(ROLES / "judge_pki/vars/main.yml")["judge_pki_certificates_of"].items():
         for certificate in certificates:
-            held.setdefault(certificate["name"], set()).add(group)
+            groups_of.setdefault(certificate["name"], set()).add(group)
     # Hosts that are no judicators: those of the other groups.
-    held = {name: {one for group in on for one in OTHERS.get(group, {group})} for name, on in held.items()}
-    told: dict[str, set[str]] = {}
+    groups_of = {
+        name: {other_group for group in on for other_group in OTHERS.get(group, {group})}
+        for name, on in groups_of.items()
+    }
+    rows_of: dict[str, set[str]] = {}
     for name, on, _ in rows("Certificates"):
-        told.setdefault(quoted(name)[0], set()).update(group for group in GROUPS if group in on)
-    assert told == held
+        rows_of.setdefault(quoted(name)[0], set()).update(group for group in GROUPS if group in on)
+    assert rows_of == groups_of

@@ -7,7 +7,6 @@ import graphlib
 import re
 import shlex
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,15 +36,18 @@ def test_every_seed_points_at_code_and_at_a_test() -> None:
         assert POINTER.search(cells[2]) or "as under" in cells[2], f"no code: {row}"
 
 
+def exists(path: str, name: str) -> bool:
+    """Whether there is such a file or folder, with such a function, class or table if one is named."""
+    pattern = rf"^\s*(?:async def|def|class) {name}\b|^{name}\b.*="
+    place = ROOT / path
+    return place.exists() and (not name or bool(re.search(pattern, place.read_text(), re.MULTILINE)))
+
+
 def test_what_a_page_points_at_exists() -> None:
     for page in pages():
         text = page.read_text()
         for path, name in POINTER.findall(text):
-            source = ROOT / path
-            assert source.is_file(), f"{page}: {path}"
-            if name:
-                pattern = rf"^\s*(?:async def|def|class) {name}\b|^{name}\b.*="
-                assert re.search(pattern, source.read_text(), re.MULTILINE), f"{page}: {path}:{name}"
+            assert exists(path, name), f"{page}: {path}:{name}"
         for target in LINK.findall(text):
             if "://" not in target:
                 assert (page.parent / target).exists(), f"{page}: {target}"
@@ -66,67 +68,62 @@ REFERENCE = re.compile(r"docs/([\w/-]+\.md)(?:, rules? (\d+)(?: (?:to|and) (\d+)
 RULE = re.compile(r"^(\d)\. \*\*", re.MULTILINE)
 
 
-def test_what_code_says_about_the_documentation_is_there() -> None:
+def test_references_to_the_documentation_exist() -> None:
     """Every page that code and tests name exists, with the rule that they name; nothing outside the repository is."""
-    found = 0
+    references = 0
     for path in [*sources(), ROOT / "Makefile", *pages()]:
         text = path.read_text()
         for page, *rules in REFERENCE.findall(text):
-            found += 1
-            where = f"{path.relative_to(ROOT)}: docs/{page}"
-            assert (ROOT / "docs" / page).is_file(), where
-            known = set(RULE.findall((ROOT / "docs" / page).read_text()))
-            assert {rule for rule in rules if rule} <= known, f"{where}, rules {rules}"
+            references += 1
+            place = f"{path.relative_to(ROOT)}: docs/{page}"
+            assert (ROOT / "docs" / page).is_file(), place
+            rule_numbers = set(RULE.findall((ROOT / "docs" / page).read_text()))
+            assert {rule for rule in rules if rule} <= rule_numbers, f"{place}, rules {rules}"
         assert path == Path(__file__) or not re.search(r"\bDESIGN\b|\bI\d\d?\b", text), path
-    assert found > 150
+    assert references > 150
 
 
 def test_help_lists_every_verb_of_the_makefile() -> None:
     (verbs,) = re.findall(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    shown = subprocess.run(["make", "--silent", "help"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    listed = {line.split()[1]: line.split()[2:] for line in shown.splitlines()}
+    output = subprocess.run(["make", "--silent", "help"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    listed = {line.split()[1]: line.split()[2:] for line in output.splitlines()}
     assert sorted(listed) == sorted(verbs.split())
     assert all(listed.values())
 
 
-def test_the_walk_names_what_is_there() -> None:
+def test_the_walk_names_existing_functions() -> None:
     """Each step has a function in its file; tests/integration/test_walk.py follows a submission through them."""
-    found = steps()
-    assert [step.number for step in found] == list(range(1, len(found) + 1))
-    assert len(found) >= 20
+    walk = steps()
+    assert [step.number for step in walk] == list(range(1, len(walk) + 1))
+    assert len(walk) >= 20
     rows = re.findall(r"^\| \d+ \|", (ROOT / "docs/walk.md").read_text(), re.MULTILINE)
-    assert len(rows) == len(found)
-    for step in found:
+    assert len(rows) == len(walk)
+    for step in walk:
         if step.file.endswith(".c"):
             assert re.search(rf"^static .*\bvoid {step.name}\(", (ROOT / step.file).read_text(), re.MULTILINE)
         elif step.file.endswith(".js"):
             assert f"function {step.name}(" in (ROOT / step.file).read_text()
         else:
             assert line_of(step.file, step.name)
-        assert all(line_of(*one) for one in step.inner)
+        assert all(line_of(*call) for call in step.inner)
 
 
 PLACE = re.compile(r"`([\w./-]+?)(?::(\w+))?`")
 
 
 @pytest.mark.parametrize(("page", "rows"), [("contributing.md", 25), ("glossary.md", 30)])
-def test_what_a_table_sends_a_newcomer_to_is_there(page: str, rows: int) -> None:
-    """Files, folders, and functions, classes and tables in them."""
-    found = 0
+def test_places_in_tables_for_newcomers_exist(page: str, rows: int) -> None:
+    rows_with_places = 0
     _, _, tables = (ROOT / "docs" / page).read_text().partition("\n| ")
     for row in (line for line in tables.splitlines() if line.startswith("| ")):
-        named = [(path, name) for path, name in PLACE.findall(row) if "/" in path or path.endswith((".toml", ".txt"))]
-        found += bool(named)
-        for path, name in named:
-            assert (ROOT / path).exists(), f"{page}: {path}"
-            if name:
-                pattern = rf"^ *(?:async def|def|class) {name}\b|^{name}\b.*="
-                assert re.search(pattern, (ROOT / path).read_text(), re.MULTILINE), f"{page}: {path}:{name}"
-    assert found >= rows
+        places = [(path, name) for path, name in PLACE.findall(row) if "/" in path or path.endswith((".toml", ".txt"))]
+        rows_with_places += bool(places)
+        for path, name in places:
+            assert exists(path, name), f"{page}: {path}:{name}"
+    assert rows_with_places >= rows
 
 
 def test_the_row_of_problem_types_names_each_module_that_asks_for_one_of_them() -> None:
-    """All others ask for traits, which are columns of the table."""
     asking = {
         str(path.relative_to(ROOT))
         for path in (ROOT / "judge").rglob("*.py")
@@ -134,29 +131,6 @@ def test_the_row_of_problem_types_names_each_module_that_asks_for_one_of_them() 
     }
     (row,) = re.findall(r"^\| a type of problem \|.*", (ROOT / "docs/contributing.md").read_text(), re.MULTILINE)
     assert asking <= {path for path, _ in PLACE.findall(row)}
-
-
-def imported(path: Path) -> Iterator[str]:
-    """The rooms of judge/ from which a module imports, at its head or later."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module == "judge":
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom | ast.Import):
-            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
-            yield from (name.split(".")[1] for name in names if name.startswith("judge."))
-
-
-def test_each_room_imports_only_what_stands_below_it() -> None:
-    table, _, _ = (ROOT / "docs/contributing.md").read_text().partition("\n## ")
-    rooms = [
-        re.findall(r"\[judge/(\w+)", row.split("|")[1]) for row in re.findall(r"^\| \[judge/.*", table, re.MULTILINE)
-    ]
-    place = {room: number for number, row in enumerate(rooms) for room in row}
-    assert {path.parent.name for path in (ROOT / "judge").glob("*/__init__.py")} <= set(place)
-    for room, number in place.items():
-        for path in [ROOT / f"judge/{room}.py", *(ROOT / "judge" / room).rglob("*.py")]:
-            found = imported(path) if path.is_file() else ()
-            assert [above for above in found if place.get(above, number) < number] == [], path
 
 
 MODULES = {
@@ -168,16 +142,29 @@ MODULES = {
 def imported_modules(module: str, path: Path) -> set[str]:
     """The modules of judge/ from which a module imports, at its head or later, or for its types alone."""
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-    found: set[str] = set()
+    modules: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             above = package.split(".")[: package.count(".") + 2 - node.level] if node.level else []
             source = ".".join([*above, *([node.module] if node.module else [])])
             full = {alias.name: f"{source}.{alias.name}" for alias in node.names}
-            found |= {name if name in MODULES else source for name in full.values()}
-    return (found & MODULES.keys()) - {module}
+            modules |= {name if name in MODULES else source for name in full.values()}
+    return (modules & MODULES.keys()) - {module}
+
+
+def test_each_package_imports_only_packages_below_it() -> None:
+    table, _, _ = (ROOT / "docs/contributing.md").read_text().partition("\n## ")
+    rooms = [
+        re.findall(r"\[judge/(\w+)", row.split("|")[1]) for row in re.findall(r"^\| \[judge/.*", table, re.MULTILINE)
+    ]
+    place = {room: number for number, row in enumerate(rooms) for room in row}
+    assert {path.parent.name for path in (ROOT / "judge").glob("*/__init__.py")} <= set(place)
+    for module, path in MODULES.items():
+        number = place.get(module.split(".")[1] if module != "judge" else "", 0)
+        rooms_of = {name.split(".")[1] for name in imported_modules(module, path) if name != "judge"}
+        assert [above for above in rooms_of if place.get(above, number) < number] == [], path
 
 
 def test_no_modules_import_one_another_in_a_circle() -> None:
@@ -190,13 +177,7 @@ def test_no_modules_import_one_another_in_a_circle() -> None:
         pytest.fail(" imports ".join(reversed(exc.args[1])))
 
 
-def test_the_front_page_leads_newcomers_to_where_things_are() -> None:
-    text = (ROOT / "README.md").read_text()
-    assert "](docs/contributing.md)" in text
-    assert "](docs/walk.md)" in text
-
-
-def test_a_commit_passes_what_the_page_says() -> None:
+def test_the_commit_hook_runs_the_checks_of_the_page() -> None:
     """docs/contributing.md: `make lint` and `make types`, nothing else and nothing less."""
     (local,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
     assert [hook["entry"].replace(" --silent", "") for hook in local["hooks"]] == ["make lint", "make types"]
@@ -205,9 +186,11 @@ def test_a_commit_passes_what_the_page_says() -> None:
 FOR = sorted((ROOT / "docs/for").glob("*.md"))
 
 
-@pytest.mark.parametrize("page", FOR, ids=lambda page: page.stem)
-def test_the_readme_links_every_page_for_a_kind_of_user(page: Path) -> None:
-    assert f"](docs/for/{page.name})" in (ROOT / "README.md").read_text(), "the front page leads there"
+def test_the_front_page_links_the_pages_for_newcomers_and_for_each_kind_of_user() -> None:
+    assert [page.stem for page in FOR] == ["author", "contestant", "integrator", "operator", "organiser"]
+    text = (ROOT / "README.md").read_text()
+    for name in ("contributing.md", "walk.md", *(f"for/{page.name}" for page in FOR)):
+        assert f"](docs/{name})" in text
 
 
 TYPED = re.compile(r"^(?:.*\| ?)?judgectl (.*)|`judgectl ([^`\n]+)`", re.MULTILINE)
@@ -219,31 +202,30 @@ def names_in(command: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("page", [*FOR, ROOT / "README.md", ROOT / "docs/cookbook.md"], ids=lambda page: page.stem)
-def test_judgectl_takes_what_a_page_tells_people_to_type(page: Path) -> None:
+def test_judgectl_accepts_the_commands_of_a_page(page: Path) -> None:
     """Its commands and their options; what stands for something of one's own is not looked at."""
-    for found in TYPED.finditer(page.read_text()):
-        line = (found[1] or found[2]).partition(" #")[0]
-        here: Any = typer.main.get_command(app)
+    for match in TYPED.finditer(page.read_text()):
+        line = (match[1] or match[2]).partition(" #")[0]
+        command: Any = typer.main.get_command(app)
         for word in shlex.split(line):
-            if word in names_in(here):
-                here = here.get_command(None, word)
+            if word in names_in(command):
+                command = command.get_command(None, word)
             elif word.startswith("-") and len(word) > 1:
-                options = {name for one in here.params for name in (*one.opts, *one.secondary_opts)} | {"--help"}
+                options = {
+                    name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)
+                } | {"--help"}
                 assert word in options, f"{page.name}: judgectl {line}: {word}"
-            elif names_in(here):
-                assert set(word.split("|")) <= {*names_in(here), "INVENTORY"}, f"{page.name}: judgectl {line}: {word}"
-
-
-def test_everybody_has_a_page() -> None:
-    assert [page.stem for page in FOR] == ["author", "contestant", "integrator", "operator", "organiser"]
+            elif names_in(command):
+                assert set(word.split("|")) <= {*names_in(command), "INVENTORY"}, (
+                    f"{page.name}: judgectl {line}: {word}"
+                )
 
 
 # Submissions, damaged input, pictures, and the page that says the policy.
 NO_PROSE = ("examples/", "tests/fuzz/corpus/", "docs/contributing.md", "docs/pictures/")
 
 
-def test_nothing_is_left_to_be_done_later() -> None:
-    """The policy of docs/contributing.md: what is not done is an issue of the project, never a mark in the tree."""
+def test_no_file_has_marks_of_open_work() -> None:
     marks = re.compile(r"\b(?:[T]ODO|[F]IXME|[X]XX)\b")
     files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
     checked = 0
@@ -251,8 +233,8 @@ def test_nothing_is_left_to_be_done_later() -> None:
         path = ROOT / name
         if name and path.is_file() and not path.is_symlink() and not name.startswith(NO_PROSE):
             checked += 1
-            found = marks.search(path.read_bytes().decode(errors="replace"))
-            assert found is None, f"{name}: {found[0] if found else ''}"
+            mark = marks.search(path.read_bytes().decode(errors="replace"))
+            assert mark is None, f"{name}: {mark[0] if mark else ''}"
     assert checked > 400
 
 
