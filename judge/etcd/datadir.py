@@ -21,8 +21,10 @@ _METADATA = 1  # walpb.Record.type of the record that names the member and the c
 _HEAD = 4096  # bytes; the metadata is the second record of every log file
 
 
-# As etcd's own tools print ids.
-_Hexadecimal = Annotated[int, BeforeValidator(lambda text: int(text, 16)), PlainSerializer("{:x}".format)]
+# As etcd's own tools print ids. Python 3.13 shows a signature of "{:x}".format that pydantic refuses.
+_Hexadecimal = Annotated[
+    int, BeforeValidator(lambda text: int(text, 16)), PlainSerializer(lambda number: f"{number:x}")
+]
 
 
 class _Stored(BaseModel):
