@@ -81,7 +81,9 @@ class Api:
         deadline = clock.Deadline(self.timeout)
         silent: set[str] = set()
         options: dict[str, Any] = {"json": json, "headers": dict(headers or {})}
-        options["params"] = {name: value for name, value in (params or {}).items() if value is not None}
+        # httpx: parameters replace the query of the path, also if there are none.
+        if params is not None:
+            options["params"] = {name: value for name, value in params.items() if value is not None}
         if content is not None:
             options["headers"]["Content-Length"] = str(content.seek(0, os.SEEK_END))
         while True:

@@ -617,5 +617,5 @@ def test_a_run_is_the_first_to_die_when_the_host_has_no_memory():
                 children = Path(f"/proc/{inside}/task/{inside}/children").read_text().split()
                 scores.extend(Path(f"/proc/{pid}/oom_score_adj").read_text() for pid in children)
 
-        box.run(Command(["/bin/sleep", "3"], Limits(cpu=20)), meanwhile=look).close()
+        box.run(Command(["/bin/sleep", "6"], Limits(cpu=20)), meanwhile=look).close()
     assert "1000\n" in scores
