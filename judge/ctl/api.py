@@ -112,7 +112,7 @@ class Api:
     def _no_answer(self, exc: httpx.TransportError, silent: list[str]) -> JudgeError:
         untrusted = "certificate" in str(exc).lower()
         names = f"{silent[0]} does not answer" if len(silent) == 1 else f"none of {', '.join(silent)} answers"
-        # What is wrong with a certificate is told in full, as only a person can put that right.
+        # The whole reason is shown: only the operator can correct a certificate.
         why = exc if untrusted else type(exc).__name__
         error = UnavailableError(f"{names} ({why}); is the cluster of {self.context.source} running?")
         return (self._trust_again() if untrusted else None) or error

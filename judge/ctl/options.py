@@ -81,6 +81,8 @@ def check_choice(option: str, value: str, *choices: str) -> None:
 
 
 def check_confirmation(output: show.OutputFormat, *, unasked: bool) -> None:
-    """UsageError if a person has to agree and there is none; `unasked`: nobody has to."""
+    """UsageError if the command needs a confirmation and cannot ask for it. `unasked`: it needs none."""
     if not unasked and not (output.for_people and sys.stdin.isatty()):
-        raise UsageError("--yes: is missing, and there is nobody to ask; look with --dry-run first, then give --yes")
+        raise UsageError(
+            "--yes: is missing, and no terminal is there for a confirmation; try --dry-run first, then give --yes"
+        )

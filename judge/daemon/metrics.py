@@ -94,7 +94,7 @@ class _Disks(Collector):
 class _Clock(Collector):
     """The time of this host, which Prometheus compares with its own.
 
-    No Gauge: each process of a gateway would count one more, at 0, and nobody sets theirs.
+    It is no Gauge: each process of a gateway would report its own Gauge, which stays at 0.
     """
 
     def collect(self) -> Iterator[GaugeMetricFamily]:

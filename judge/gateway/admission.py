@@ -116,7 +116,7 @@ class Shares:
 class AddressThrottle:
     """Failed log-ins by address: some are free, then each costs time. Not thread-safe.
 
-    Who has come in from an address before is not shut out when neighbours fail.
+    A user who has logged in from an address before can still log in when others fail there.
     """
 
     def __init__(self, burst: int, seconds: float) -> None:

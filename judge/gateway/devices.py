@@ -16,13 +16,13 @@ _SECONDS: Final = 365 * 86400
 
 
 def device_of(request: Request, user: str) -> str:
-    """The name of the browser that makes this request, if this user has come in by it; else empty."""
+    """The name of the browser that makes this request, if this user has logged in with it; else empty."""
     name, device = _identify(request)
     return device if name == user.lower() else ""
 
 
 def any_device_of(request: Request) -> str:
-    """The name of the browser that makes this request, whoever has come in by it; empty for a new browser."""
+    """The name of the browser that makes this request, for any user; empty for a new browser."""
     return _identify(request)[1]
 
 

@@ -45,7 +45,7 @@ def test_one_survivor_of_three() -> None:
             "j2",
             "j2 has no data of etcd and MongoDB to begin with; name one of j1",
         ),
-        ({"j1": BARE, "j2": None, "j3": None}, "j1", "name one of nobody"),
+        ({"j1": BARE, "j2": None, "j3": None}, "j1", "no judicator has them; restore a backup"),
         ({"j1": survey(mongodb=False), "j2": None, "j3": None}, "j1", "j1 has no data of etcd and MongoDB"),
     ],
 )

@@ -64,7 +64,9 @@ def decide(remains: Mapping[str, Mapping[str, Any] | None], survivor: str) -> Wa
         refusal = f"'{survivor}' is no judicator of the inventory; name one with -e judge_survivor="
     elif survivor not in choices:
         kinds = " and ".join(_NAMES[kind] for kind in lost)
-        refusal = f"{survivor} has no data of {kinds} to begin with; name one of {', '.join(choices) or 'nobody'}"
+        refusal = f"{survivor} has no data of {kinds} to begin with; " + (
+            f"name one of {', '.join(choices)}" if choices else "no judicator has them; restore a backup"
+        )
     joining = [name for name in sorted(remains) if name != survivor]
     return WayBack(
         seen,

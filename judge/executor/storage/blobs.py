@@ -53,7 +53,7 @@ class BlobCache:
         self._verified: dict[str, tuple[int, int, int]] = {}
         self._pins: Counter[str] = Counter()
         self._names = itertools.count()
-        self._mutex = threading.Lock()  # nobody fetches or hashes while holding it
+        self._mutex = threading.Lock()  # no thread fetches or hashes a blob while it holds the mutex
         self._size = 0
         self._new = directory / "new"
         try:
