@@ -65,8 +65,8 @@ def run(objects: list[tuple[str, str]], *, yes: bool, dry_run: bool, output: sho
         deletions = [_delete(api, kind, name) for kind, name in objects]
     total = sum(deletion.deleted for deletion in deletions)
     freed = size(sum(deletion.bytes for deletion in deletions))
-    words = f"{total} deleted, {freed} of the database; blobs of their own go with a later pass of retention"
-    show.tell(output, deletions, words)
+    sentence = f"{total} deleted, {freed} of the database; blobs of their own go with a later pass of retention"
+    show.tell(output, deletions, sentence)
 
 
 def _preview(api: Api, kind: str, name: str) -> DeletionPreview:

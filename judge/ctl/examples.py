@@ -105,7 +105,7 @@ def examples(
     runnable: list[Example] = example_set.examples
     left_out: list[Example] = []
 
-    def tell(verdict: Text, row: ExampleRow) -> None:
+    def print_row(verdict: Text, row: ExampleRow) -> None:
         show.out.say(verdict.append(f" {row.task.submission.language or 'command'} {show.subject(row.task)}"))
 
     with connect() as api:
@@ -115,7 +115,7 @@ def examples(
         for package in example_set.packages:
             import_package(api, package)
         rows = [ExampleRow(example, api.submit(example.submission.keyed())) for example in runnable]
-        submit.follow_rows(api, rows, table, tell, quiet=not output.for_people)
+        submit.follow_rows(api, rows, table, print_row, quiet=not output.for_people)
     judged = JudgedExamples(rows, left_out)
 
     def print_all() -> None:

@@ -230,9 +230,9 @@ class Service:
                 if done or passed or deadline.over or self.hub.closed:
                     version = watch.version
                     break
-                look = _LOOK if self.status.following() else _LOOK_OFTEN
+                interval = _LOOK if self.status.following() else _LOOK_OFTEN
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(min(deadline.left(), look)):
+                    async with asyncio.timeout(min(deadline.left(), interval)):
                         await watch.changed.wait()
         return await self._with_reason(await self.tasks.reader.get(task, version))
 

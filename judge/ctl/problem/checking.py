@@ -161,7 +161,7 @@ def refuse(name: str, outcome: CheckOutcome) -> None:
     if outcome.broken:
         raise UsageError(f"{name}: is not imported: {outcome.broken[0]}; mend it (--no-check does not try it)")
     if outcome.refused:
-        count, most = len(outcome.refused), 50
-        rest = [f"… and {count - most} more tests"] if count > most else []
+        count, limit = len(outcome.refused), 50
+        remainder = [f"… and {count - limit} more tests"] if count > limit else []
         head = f"{name}: is not imported: its own validators refuse {count} of its tests; --no-check does not ask them"
-        raise UsageError("\n".join([head, *outcome.refused[:most], *rest]))
+        raise UsageError("\n".join([head, *outcome.refused[:limit], *remainder]))

@@ -164,8 +164,8 @@ def _print_findings(results: Sequence[Checked]) -> None:
         if findings.left_out:
             show.out.say(f"… and {findings.left_out} more", "dim")
         errors, warnings = (sum(finding.level == level for finding in findings.all) for level in ("error", "warning"))
-        words = f"{result.name}: {several(errors, 'error')}, {several(warnings, 'warning')}"
-        show.out.say(words, "bold red" if errors else "bold green")
+        summary = f"{result.name}: {several(errors, 'error')}, {several(warnings, 'warning')}"
+        show.out.say(summary, "bold red" if errors else "bold green")
 
 
 @app.command("import")

@@ -126,8 +126,8 @@ def print_outcome(outcome: TrialOutcome) -> None:
     show.err.say(f"{name}: {outcome.uploaded.words}", "dim")
     for note in outcome.notes:
         show.err.say(f"note: {note}", "dim")
-    if words := inferring.origin_words(outcome.manifest):
-        show.err.say(f"{name}: time limit {decimal(outcome.manifest.limits.cpu)} s, {words}")
+    if origin := inferring.origin_words(outcome.manifest):
+        show.err.say(f"{name}: time limit {decimal(outcome.manifest.limits.cpu)} s, {origin}")
     for path, why in sorted(outcome.left_out.items()):
         show.err.say(f"left out {path}: {why}", "yellow")
     for line in outcome.warnings:

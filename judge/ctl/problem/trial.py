@@ -134,10 +134,10 @@ class Trial:
                 if row.task.done:
                     self._open.pop(row.task.id, None)
 
-        def tell(verdict: Text, row: R) -> None:
+        def print_row(verdict: Text, row: R) -> None:
             show.err.say(verdict.append(f" {row.label}"))
 
-        submit.follow_rows(self.api, rows, table, tell, quiet=quiet, give_up=give_up)
+        submit.follow_rows(self.api, rows, table, print_row, quiet=quiet, give_up=give_up)
         return [row for row in rows if row.label not in self.left_out]
 
     def _give_up(self, task: m.Task) -> m.Task:

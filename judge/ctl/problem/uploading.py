@@ -42,8 +42,8 @@ class UploadOutcome:
         if not self.blobs:
             return f"nothing to upload, the cluster has all {self.present_count} files"
         rate = size(int(self.bytes / max(self.seconds, 0.001)))
-        rest = f"; it had {self.present_count}" if self.present_count else ""
-        return f"uploaded {self.blobs} files, {size(self.bytes)} in {self.seconds:.1f} s ({rate}/s){rest}"
+        present = f"; it had {self.present_count}" if self.present_count else ""
+        return f"uploaded {self.blobs} files, {size(self.bytes)} in {self.seconds:.1f} s ({rate}/s){present}"
 
     def as_json(self) -> dict[str, Any]:
         return {"blobs": self.blobs, "bytes": self.bytes, "known": self.present_count, "seconds": self.seconds}
@@ -126,14 +126,14 @@ def _telling(total: int, quiet: bool) -> Iterator[Callable[[int], None]]:
         bytes_sent, started = 0, clock.monotonic()
         next_line = started + _LINE
 
-        def tell(count: int) -> None:
+        def show_progress(count: int) -> None:
             nonlocal bytes_sent, next_line
             bytes_sent += count
             now = clock.monotonic()
             if now >= next_line:
                 next_line = now + _LINE
                 rate = max(1.0, bytes_sent / (now - started))
-                rest = f"{size(int(rate))}/s, {max(0.0, (total - bytes_sent) / rate):.0f} s left"
-                show.err.say(f"uploaded {size(bytes_sent)} of {size(total)}, {rest}")
+                progress_text = f"{size(int(rate))}/s, {max(0.0, (total - bytes_sent) / rate):.0f} s left"
+                show.err.say(f"uploaded {size(bytes_sent)} of {size(total)}, {progress_text}")
 
-        yield tell
+        yield show_progress

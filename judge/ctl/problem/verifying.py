@@ -126,8 +126,8 @@ def _verify_trial(api: Api, package: Package, options: VerifyOptions, *, check: 
     verified.warnings[:0] = [warning for warning in trial.warnings if warning not in verified.warnings]
     verified.left_out = {**trial.left_out, **verified.left_out}
     verified.notes += trial.notes
-    if words := inferring.origin_words(trial.manifest):
-        verified.notes.append(f"time limit {decimal(trial.manifest.limits.cpu)} s, {words}")
+    if origin := inferring.origin_words(trial.manifest):
+        verified.notes.append(f"time limit {decimal(trial.manifest.limits.cpu)} s, {origin}")
     if register:
         _keep(api, verified, importing.register(api, package.manifest))
     return verified

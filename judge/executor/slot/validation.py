@@ -277,8 +277,8 @@ class StaticValidator(Validator):
         if not self._files_put:
             self.put({f"{_SUBMISSION}/{name}": data for name, data in self._files.items()})
             self._files_put = True
-        words = [*self._about, f"/box/{FEEDBACK}/", *arguments]
-        with self.run(self.asking(words, seconds=remaining(), cwd=f"/box/{_SUBMISSION}")) as outcome:
+        command_line = [*self._about, f"/box/{FEEDBACK}/", *arguments]
+        with self.run(self.asking(command_line, seconds=remaining(), cwd=f"/box/{_SUBMISSION}")) as outcome:
             result = self.result(outcome)
         if result.next_input is not None:
             result.close()

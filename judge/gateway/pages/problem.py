@@ -215,8 +215,8 @@ def _statement_rows(view: View, statement: Statement | None) -> list[tuple[str, 
     for entry in view.statements:
         kind, alone = kind_of(entry.main), counts[entry.language] == 1
         name = language_name(entry.language) if len(counts) > 1 or alone else ""
-        words = ", ".join(filter(None, (name, "" if alone else _KINDS.get(kind, kind))))
-        rows.append((entry.language, kind, words, entry is statement))
+        label = ", ".join(filter(None, (name, "" if alone else _KINDS.get(kind, kind))))
+        rows.append((entry.language, kind, label, entry is statement))
     return rows
 
 

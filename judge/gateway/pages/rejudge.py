@@ -81,8 +81,8 @@ def start() -> Any:
 @page("/rejudgings/<number>", role="judge", subject="rejudging")
 def rejudging(number: str) -> Any:
     """One rejudging, with the changes that it makes."""
-    whole = request.args.get("all", "") == "yes"
-    fields = {"id": rejudge.number_of(number), "all": whole, "after": request.args.get("after") or None}
+    show_all = request.args.get("all", "") == "yes"
+    fields = {"id": rejudge.number_of(number), "all": show_all, "after": request.args.get("after") or None}
     query = validated(r.RejudgeDiffRequest, {**fields, "limit": _PER_PAGE}, "the query")
     diff = services.cluster.call("rejudge_diff", query, r.RejudgeDiff)
     return render_template(
@@ -90,8 +90,8 @@ def rejudging(number: str) -> Any:
         rejudging=diff.rejudging,
         diff=diff,
         columns=sorted({verdict for row in diff.matrix.values() for verdict in row}),
-        whole=whole,
-        more=urlencode({**({"all": "yes"} if whole else {}), "after": diff.next}) if diff.next else "",
+        whole=show_all,
+        more=urlencode({**({"all": "yes"} if show_all else {}), "after": diff.next}) if diff.next else "",
         words=sentence,
     )
 

@@ -224,10 +224,10 @@ class Retention:
 
         Readers take the newest copy. A copy that has been older than another one for the grace has no reader left.
         """
-        rest: Bson = {} if after is None else {"filename": {"$gt": after}}
+        later: Bson = {} if after is None else {"filename": {"$gt": after}}
         fields = {"filename": 1, "uploadDate": 1, "length": 1, "unused": 1, "chunkSize": 1}
         order = [("filename", 1), ("uploadDate", 1)]
-        docs = await self._files.find(rest, fields, sort=order, limit=self._batch).to_list()
+        docs = await self._files.find(later, fields, sort=order, limit=self._batch).to_list()
         copies: dict[str, list[FileDocument]] = {}
         for doc in docs:
             copies.setdefault(doc["filename"], []).append(doc)
@@ -250,8 +250,8 @@ class Retention:
 
     async def _broken_uploads(self, after: Any) -> tuple[Any, int]:
         """Pieces of uploads that never came to their end, and of blobs whose removal did not."""
-        rest = {} if after is None else {"files_id": {"$gt": after}}
-        keys = self._chunks.find(rest, {"_id": 0, "files_id": 1}, sort=[("files_id", 1), ("n", 1)], limit=_KEYS)
+        later = {} if after is None else {"files_id": {"$gt": after}}
+        keys = self._chunks.find(later, {"_id": 0, "files_id": 1}, sort=[("files_id", 1), ("n", 1)], limit=_KEYS)
         uploads = list(dict.fromkeys([doc["files_id"] async for doc in keys]))
         before = clock.wall() - _GRACE
         old = [upload for upload in uploads if upload.generation_time < before]

@@ -133,14 +133,14 @@ class People:
         if request.account:
             fields |= {"account": True, "token": request.token, "arrival": request.arrival}
         await self._db.sessions.update_one({"_id": request.id}, {"$setOnInsert": fields}, upsert=True)
-        most = MOST_SESSIONS if request.token is None else MOST_SESSIONS_OF_TOKEN
+        limit = MOST_SESSIONS if request.token is None else MOST_SESSIONS_OF_TOKEN
         same = {"user": request.user, "account": request.account or None, "token": request.token}
-        cursor = self._db.sessions.find(same, {"_id": 1}, sort=[("begun", -1), ("_id", 1)], skip=most)
+        cursor = self._db.sessions.find(same, {"_id": 1}, sort=[("begun", -1), ("_id", 1)], skip=limit)
         if old := [session["_id"] async for session in cursor]:
             await self._db.sessions.delete_many({"_id": {"$in": old}})
             way = f"token {request.token}" if request.token else "password, provider or tokens.yml"
             log.info(
-                "user '%s' has more than %d sessions by %s, the oldest ended: %d", request.user, most, way, len(old)
+                "user '%s' has more than %d sessions by %s, the oldest ended: %d", request.user, limit, way, len(old)
             )
         return Empty()
 

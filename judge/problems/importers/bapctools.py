@@ -430,8 +430,8 @@ class _BapctoolsPlanning:
 
     def _program(self, main: str, paths: Sequence[str] = ()) -> testlib.ProgramSource:
         """A program that is started by `main`, of these files."""
-        more = (Ref(self._tree, path) for path in paths if path != main)
-        return testlib.ProgramSource(Ref(self._tree, main), more=tuple(more))
+        references = (Ref(self._tree, path) for path in paths if path != main)
+        return testlib.ProgramSource(Ref(self._tree, main), more=tuple(references))
 
     def _answer(self, test: _BapctoolsTest, input_path: str, answer: str) -> MakingStep:
         """The step that makes the answer: by the submission that is named, with arguments, or the first accepted."""

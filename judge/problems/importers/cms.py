@@ -448,7 +448,9 @@ class _CmsConversion:
             for path in solutions:
                 note = "as it is the only program; its name says nothing"
                 self._draft.report.took(f"solution {path} as accepted, {note}")
-        rest = [path for path in self._tree.below(self._sol) if path not in solutions and cms_gen.may_be_solution(path)]
+        remaining = [
+            path for path in self._tree.below(self._sol) if path not in solutions and cms_gen.may_be_solution(path)
+        ]
         for paths in halves:
             folder, suffix = posixpath.splitext(paths[0])
             name = slug(f"{posixpath.basename(posixpath.dirname(folder))}_{suffix[1:]}")
@@ -458,8 +460,10 @@ class _CmsConversion:
             self._draft.report.took(f"{len(halves)} submissions of two files")
         elif self._kind != "OutputOnly":
             ioi.put_solutions(self._draft, solutions)
-        if rest:
-            self._draft.report.dropped(f"{len(rest)} files in {self._sol}/: nothing says how they should be judged")
+        if remaining:
+            self._draft.report.dropped(
+                f"{len(remaining)} files in {self._sol}/: nothing says how they should be judged"
+            )
 
     def _drop_unused(self, used_tops: set[str]) -> None:
         ignored = sorted(key for key in map(str, self._conf) if _CONTEST.fullmatch(key))

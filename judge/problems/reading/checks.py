@@ -261,8 +261,8 @@ class _Checks:
         generators = self.tree.below("generators")
         if generators and not self.generated:
             names = ", ".join(PurePosixPath(path).name for path in generators[:_EXAMPLES])
-            more = f" and {len(generators) - _EXAMPLES} more" if len(generators) > _EXAMPLES else ""
-            sentence = f"{names}{more}: kept with the package, and not run; its tests must be in data/"
+            other_count = f" and {len(generators) - _EXAMPLES} more" if len(generators) > _EXAMPLES else ""
+            sentence = f"{names}{other_count}: kept with the package, and not run; its tests must be in data/"
             self.findings.note(f"{self.tree.where('generators')}: {sentence}")
 
     def programs(self) -> None:
@@ -351,10 +351,10 @@ class _Checks:
             if len({name.rpartition("/")[2] for name in names}) > 1:
                 self.warn("data", f"{', '.join(names[:_EXAMPLES])} have the same input")
         if not manifest.traits.needs_validator:
-            most = manifest.limits.output
+            limit = manifest.limits.output
             self.warn_of_paths(
-                sorted(path for path, size in content.sizes.items() if path.endswith(".ans") and 2 * size > most),
-                f"is longer than half of the output limit ({most // 1024**2} MiB); raise limits.output",
+                sorted(path for path, size in content.sizes.items() if path.endswith(".ans") and 2 * size > limit),
+                f"is longer than half of the output limit ({limit // 1024**2} MiB); raise limits.output",
             )
 
     def submissions(self) -> None:
