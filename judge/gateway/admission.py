@@ -124,13 +124,22 @@ class AddressThrottle:
         self._burst, self._seconds = burst, seconds
         self._debts: OrderedDict[str, tuple[float, float]] = OrderedDict()  # address: failures, as of when
         self._known: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._wrong: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     def wait(self, address: str, now: float) -> float:
         """Seconds until this address may try again; 0 when it may now."""
         return max(0.0, (self._debt(address, now) - self._burst + 1) * self._seconds)
 
+    def wrong_token(self, address: str, digest: str, now: float) -> None:
+        """Count a wrong token once: a program that repeats a revoked token guesses nothing."""
+        if (address, digest) not in self._wrong:
+            self.failed(address, now)
+            self._wrong[address, digest] = None
+            if len(self._wrong) > _MOST_ADDRESSES:
+                self._wrong.popitem(last=False)
+
     def failed(self, address: str, now: float) -> None:
-        """Somebody there sent a token that is not known, or none."""
+        """Count a failed log-in of this address."""
         self._debts[address] = (min(self._debt(address, now) + 1, self._burst), now)
         self._debts.move_to_end(address)
         if len(self._debts) > _MOST_ADDRESSES:
@@ -308,7 +317,7 @@ class Admission:
         # Counted afterwards: many people behind one address may come at once for the first time.
         with self._lock:
             if principal is None:
-                self._throttle.failed(address, clock.monotonic())
+                self._throttle.wrong_token(address, token_digest(token), clock.monotonic())
             elif not sure:
                 self._throttle.came_in(address, name or "")
         return principal

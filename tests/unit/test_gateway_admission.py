@@ -101,6 +101,17 @@ def test_a_throttle_allows_a_burst_and_then_a_rate(steps):
     assert through <= 5 + now / 3.0 + 1
 
 
+def test_a_repeated_wrong_token_is_one_failure():
+    throttle = AddressThrottle(2, 3.0)
+    for _ in range(100):
+        throttle.wrong_token("a", "revoked", 0.0)
+    assert throttle.wait("a", 0.0) == 0
+    throttle.wrong_token("b", "revoked", 0.0)
+    assert throttle.wait("b", 0.0) == 0, "each address counts for itself"
+    throttle.wrong_token("a", "guess", 0.0)
+    assert throttle.wait("a", 0.0) == 3.0
+
+
 def routed(config, host, path):
     paths = []
     environ = {
