@@ -1,4 +1,4 @@
-"""Columns that fit a terminal: names stay whole, less important columns go first. The small client has this file, too."""
+"""Columns that fit a terminal: names stay whole, less important columns go first. The small client links here."""
 
 from __future__ import annotations
 
