@@ -31,10 +31,21 @@ _TABLE: Final = b"\xff" * 12
 _PLAIN, _DEFLATED = b"\0", b"\1"
 _LEVEL: Final = 1
 _READ: Final = 1 << 20
+# The most that one piece or table unpacks to: a hostile host may write packs that grow a thousandfold.
+_UNPACKED: Final = 1 << 30
 
 
 def name_of(content: bytes) -> bytes:
     return hashlib.sha256(content).digest()
+
+
+def _inflated(data: bytes) -> bytes:
+    """ValueError if it is too large or ends too early; zlib.error."""
+    unpacker = zlib.decompressobj()
+    content = unpacker.decompress(data, _UNPACKED)
+    if not unpacker.eof:
+        raise ValueError("is too large, or only a part")
+    return content
 
 
 def digest_of(path: Path) -> str:
@@ -115,7 +126,7 @@ class PackReader:
         file.seek(max(start, 0))
         sealed = file.read(length) if start >= _HEAD else b""  # else more might be asked for than memory holds
         try:
-            rows = json.loads(zlib.decompress(cipher.decrypt(_TABLE, sealed, MAGIC)))
+            rows = json.loads(_inflated(cipher.decrypt(_TABLE, sealed, MAGIC)))
         except (InvalidTag, ValueError, zlib.error):
             raise JudgeError(f"{self.path}: is damaged; copy it again, or restore an older backup") from None
         return cipher, {bytes.fromhex(name): PiecePlace(number, *place) for number, (name, *place) in enumerate(rows)}
@@ -128,7 +139,7 @@ class PackReader:
             sealed = file.read(place.size)
         try:
             data = self._cipher.decrypt(place.number.to_bytes(12, "big"), sealed, name)
-            content = zlib.decompress(data[1:]) if data[:1] == _DEFLATED else data[1:]
+            content = _inflated(data[1:]) if data[:1] == _DEFLATED else data[1:]
         except (InvalidTag, ValueError, zlib.error):
             content = b""
         if name_of(content) != name:

@@ -261,7 +261,7 @@ for _kind in ("int", "float"):
 def from_json(text: str | bytes) -> Any:
     """A value of JSON, with or without a byte order mark.
 
-    ValueError for what is none, or has a NUL or half of a character in a text; RecursionError.
+    ValueError for what is none, or has NaN, an infinity, or a NUL or half of a character in a text; RecursionError.
     """
     text = text.removeprefix("\ufeff") if isinstance(text, str) else text.removeprefix(codecs.BOM_UTF8)
 
@@ -270,7 +270,10 @@ def from_json(text: str | bytes) -> Any:
             _check_texts(pair)
         return dict(pairs)
 
-    value = json.loads(text, object_pairs_hook=checked, parse_float=number)
+    def refuse(name: str) -> Any:
+        raise ValueError(f"{name} is no number of JSON")
+
+    value = json.loads(text, object_pairs_hook=checked, parse_float=number, parse_constant=refuse)
     _check_texts([value])
     return value
 

@@ -284,14 +284,14 @@ def _uncompressed(path: Path) -> IO[bytes]:
         return unpacked_file
 
 
-def _gunzipped(file: IO[bytes]) -> Iterator[bytes]:
+def gunzipped(file: IO[bytes]) -> Iterator[bytes]:
     with gzip.GzipFile(fileobj=file) as unpacked:
         while chunk := unpacked.read(CHUNK):
             yield chunk
 
 
 def _decompressed(file: IO[bytes], make: Callable[[], bz2.BZ2Decompressor | lzma.LZMADecompressor]) -> Iterator[bytes]:
-    """One stream behind the other, as parallel packers write them."""
+    """One stream behind the other, as parallel packers write them; xz may put zeros between."""
     data = file.read(CHUNK)
     while data:
         unpacker = make()
@@ -302,11 +302,20 @@ def _decompressed(file: IO[bytes], make: Callable[[], bz2.BZ2Decompressor | lzma
                     raise EOFError("it ends too early")
             yield unpacker.decompress(data, CHUNK)
             data = b""
-        data = unpacker.unused_data or file.read(CHUNK)
+        data = unpacker.unused_data.lstrip(b"\0") or file.read(CHUNK)
+
+
+def unbzipped(file: IO[bytes]) -> Iterator[bytes]:
+    return _decompressed(file, bz2.BZ2Decompressor)
+
+
+def unxzed(file: IO[bytes]) -> Iterator[bytes]:
+    """The content of an .xz or .lzma file."""
+    return _decompressed(file, lambda: lzma.LZMADecompressor(memlimit=_MEMORY))
 
 
 _PACKERS: tuple[tuple[bytes, Callable[[IO[bytes]], Iterator[bytes]]], ...] = (
-    (b"\x1f\x8b", _gunzipped),
-    (b"BZh", lambda file: _decompressed(file, bz2.BZ2Decompressor)),
-    (b"\xfd7zXZ\0", lambda file: _decompressed(file, lambda: lzma.LZMADecompressor(memlimit=_MEMORY))),
+    (b"\x1f\x8b", gunzipped),
+    (b"BZh", unbzipped),
+    (b"\xfd7zXZ\0", unxzed),
 )

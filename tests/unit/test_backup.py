@@ -206,6 +206,19 @@ def test_an_interrupted_write_leaves_no_backup_and_can_be_continued(tmp_path: Pa
     assert 0 < backup.added < sum(backup.packs.values())
 
 
+def test_a_piece_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any host may write a pack, so a hostile one can write a few bytes that become gigabytes."""
+    backup = stored(tmp_path, [bytes(100_000)])
+    path = Repository(tmp_path).pack(next(iter(backup.packs)))
+    pack = packs.PackReader(KEY, path)
+    monkeypatch.setattr(packs, "_UNPACKED", 50_000)
+    with pytest.raises(JudgeError, match="is damaged"):
+        pack.read(packs.name_of(bytes(100_000)))
+    monkeypatch.setattr(packs, "_UNPACKED", 10)
+    with pytest.raises(JudgeError, match="is damaged"):
+        packs.PackReader(KEY, path)
+
+
 def test_a_second_writer_is_refused(tmp_path: Path) -> None:
     with (
         writing(tmp_path, KEY.host_key()),

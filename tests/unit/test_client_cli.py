@@ -249,6 +249,11 @@ def test_events_out_of_lines() -> None:
     assert events == [("7", "submission", {"done": True}), ("7", "message", {}), ("8", "lost", {})]
 
 
+def test_an_event_that_is_not_json_is_one_sentence() -> None:
+    with pytest.raises(errors.ClientError, match="is not JSON"):
+        list(gateway.parse_events([b"data: <html>\n", b"\n"]))
+
+
 # --- the difference, and what a terminal obeys -----------------------------------------------------------------
 
 

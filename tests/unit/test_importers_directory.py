@@ -143,7 +143,7 @@ def test_compressed_tests(tmp_path: Path, name: str) -> None:
 
 def test_tests_beside_compressed_ones_are_all(tmp_path: Path) -> None:
     inner = archive(tmp_path, {**PAIR, "4.in": b"4\n", "4.out": b"4\n"}, name="t.zip").read_bytes()
-    packed = {"2.in.gz": gzip.compress(b"2\n"), "2.out.XZ": lzma.compress(b"2\n")}
+    packed = {"2.in.gz": gzip.compress(b"2\n"), "2.out.XZ": lzma.compress(b"2\n") + bytes(4)}
     packed |= {"a/3.in.bz2": bz2.compress(b"3\n"), "a/3.out": b"3\n", "more.zip": inner, "examples.zip": inner}
     files = {**PAIR, **packed}
     for root in (folder(tmp_path, files, "sum"), archive(tmp_path, files)):

@@ -174,6 +174,12 @@ def test_json_has_no_text_that_is_none(text: str) -> None:
         from_json(text)
 
 
+@pytest.mark.parametrize("text", ["NaN", '{"a": [Infinity]}', "[-Infinity]"])
+def test_json_has_finite_numbers(text: str) -> None:
+    with pytest.raises(ValueError, match="is no number of JSON"):
+        from_json(text)
+
+
 def test_json_is_read_as_it_is_written() -> None:
     value = {"a": ["\U0001f600", {"b": None}], "c": 1.5}
     for text in (json.dumps(value), json.dumps(value, ensure_ascii=False).encode("utf-8-sig")):

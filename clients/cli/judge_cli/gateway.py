@@ -174,7 +174,10 @@ def parse_events(lines: Iterable[bytes]) -> Iterator[tuple[str, str, dict[str, A
         value = value.removeprefix(" ")
         if not line:
             if data:
-                event = json.loads(data)
+                try:
+                    event = json.loads(data)
+                except ValueError:
+                    raise ClientError("the server sent an event that is not JSON; is this a Judge gateway?") from None
                 yield last, kind or "message", event if isinstance(event, dict) else {}
             kind, data = "", ""
         elif name == "id":

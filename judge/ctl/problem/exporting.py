@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import tempfile
 import zipfile
@@ -57,6 +58,14 @@ def export(api: Api, name: str, target: Path) -> int:
     if target.exists():
         raise ConflictError(f"{target}: exists already; name a new directory or archive")
     files = _files(api, name)
+    with contextlib.ExitStack() as partial:
+        partial.callback(_remove, target)
+        _write(api, name, files, target)
+        partial.pop_all()
+    return len(files)
+
+
+def _write(api: Api, name: str, files: dict[str, str], target: Path) -> None:
     try:
         if target.suffix.lower() in {".zip", ".kpp"}:
             with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -72,7 +81,14 @@ def export(api: Api, name: str, target: Path) -> int:
             _write_folder(api, files, target)
     except OSError as exc:
         raise UsageError(f"{exc.filename or target}: cannot be written: {exc.strerror}") from None
-    return len(files)
+
+
+def _remove(target: Path) -> None:
+    """Leave nothing half written."""
+    if target.is_dir():
+        shutil.rmtree(target, ignore_errors=True)
+    else:
+        target.unlink(missing_ok=True)
 
 
 def _write_folder(api: Api, files: dict[str, str], target: Path) -> None:

@@ -372,7 +372,7 @@ class Tasks:
         update: Bson = {
             "$set": end,
             "$currentDate": {"finished": True},
-            "$unset": {"waits": ""},
+            "$unset": {"waits": "", "reserved": ""},
             "$inc": {"version": 1},
         }
         done = await self._tasks.update_one({"_id": task, "done": False}, update)

@@ -416,12 +416,7 @@ def put_attachments(draft: Draft, folder: str) -> int:
 def put_solutions(draft: Draft, folders: Mapping[str, str]) -> None:
     """Have submissions: path in the input to the folder below `submissions`."""
     for path, folder in folders.items():
-        base = posixpath.basename(path)
-        target = f"submissions/{folder}/{base}"
-        number = 2
-        while target in draft.files:
-            target, number = f"submissions/{folder}/{number}_{base}", number + 1
-        draft.put(target, draft.ref(path))
+        draft.put(draft.free(f"submissions/{folder}/{posixpath.basename(path)}"), draft.ref(path))
     if folders:
         draft.report.took(f"{len(folders)} submissions")
 

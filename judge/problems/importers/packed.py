@@ -6,7 +6,6 @@ be unpacked here, and looks like a test, refuses the package: it would be lost.
 
 from __future__ import annotations
 
-import bz2
 import gzip
 import hashlib
 import io
@@ -17,22 +16,23 @@ import tempfile
 import zlib
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from judge.common.errors import PackageError
+from judge.problems import archives
 from judge.problems import tree as trees
 from judge.problems.archives import TAR_ENDINGS
 from judge.problems.importers.draft import Draft, Overlay, Ref
 from judge.problems.importers.pairs import Pair, find_pairs, is_data
 from judge.problems.pointers import PointerError, refuse_pointers
-from judge.problems.tree import CHUNK, Tree, clean
+from judge.problems.tree import Tree, clean
 
 # Endings of one compressed file, and of those that nothing here unpacks.
-_SINGLE: dict[str, Callable[[Any], Any]] = {
-    ".gz": lambda file: gzip.GzipFile(fileobj=file),
-    ".xz": lzma.LZMAFile,
-    ".lzma": lzma.LZMAFile,
-    ".bz2": bz2.BZ2File,
+_SINGLE: dict[str, Callable[[IO[bytes]], Iterator[bytes]]] = {
+    ".gz": archives.gunzipped,
+    ".xz": archives.unxzed,
+    ".lzma": archives.unxzed,
+    ".bz2": archives.unbzipped,
 }
 _UNREAD = (".zst", ".zstd", ".z", ".lz", ".lz4", ".br")
 _ARCHIVES = (".zip", *TAR_ENDINGS)
@@ -195,8 +195,8 @@ class Packed(Overlay):
         size = 0
         try:
             source = io.BufferedReader(_TreeFile(self._base.chunks(path)))
-            with _SINGLE[_split(path, _SINGLE)[1]](source) as packed, target.open("wb") as file:
-                while piece := packed.read(CHUNK):
+            with target.open("wb") as file:
+                for piece in _SINGLE[_split(path, _SINGLE)[1]](source):
                     size += len(piece)
                     if size > trees.MAX_FILE_BYTES:
                         msg = f"has more than {trees.MAX_FILE_BYTES} bytes when unpacked; a file may have so many"
