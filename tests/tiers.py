@@ -60,7 +60,7 @@ LONG_GROUPS = dict.fromkeys(
         "unit/test_plays.py",
     ],
     4,
-) | {"cluster/": 8}  # fmt: skip
+) | {"cluster/": 7}  # fmt: skip
 
 
 def group_of(node_id: str) -> str | None:

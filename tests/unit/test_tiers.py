@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,3 +39,20 @@ def test_the_longest_name_decides_the_group() -> None:
 @given(st.integers(0, 400), st.integers(0, 16**11))
 def test_a_module_of_a_directory_runs_whole(index: int, commit: int) -> None:
     assert in_slice(MODULE, index, f"{commit:012x}") == in_slice(MODULE, 0, f"{commit:012x}")
+
+
+def test_a_slice_without_tests_passes() -> None:
+    """A commit's slice may have none of the few tests of a step; other runs without tests fail."""
+    command = [
+        ROOT / "scripts/run-tests",
+        "--slice",
+        "--alone",
+        "tests/unit/test_tiers.py",
+        "-k",
+        "no_test_has_this_name",
+    ]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 0 and "this commit's slice has none of these tests" in run.stdout
+    del command[1]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 5
