@@ -15,6 +15,8 @@ EXIT_REFUSED = 3
 EXIT_LEFT_OUT = 4
 # Standard output cannot be written, as on a full disk.
 EXIT_OUTPUT = 5
+# No executor takes submissions: `judgectl status`.
+EXIT_STANDSTILL = 6
 
 
 class JudgeError(Exception):

@@ -15,7 +15,7 @@ import typer
 from judge import __version__
 from judge.boot import holds
 from judge.common import terminal
-from judge.common.errors import EXIT_FAILED, JudgeError, UsageError
+from judge.common.errors import EXIT_FAILED, EXIT_STANDSTILL, JudgeError, UsageError
 from judge.common.text import several
 from judge.ctl import context as contexts
 from judge.ctl import show, sources, submit, text, trail
@@ -247,7 +247,10 @@ def _services() -> list[dict[str, Any]]:
 
 @app.command()
 def status(output: Output = TABLE) -> None:
-    """The cluster at a glance: faults, queue, members, this host's services. Exit code 1 when it is unhealthy."""
+    """The cluster at a glance: faults, queue, members, this host's services.
+
+    Exit code 1 when it is unhealthy, 6 when no executor takes submissions.
+    """
     services = _services()
     with Api(contexts.current(), timeout=5) as api:
         try:
@@ -258,7 +261,7 @@ def status(output: Output = TABLE) -> None:
             raise
     data = {"cluster": reply.model_dump(mode="json"), "services": services}
     show.tell(output, data, lambda: show.print_status(reply, services))
-    raise typer.Exit(EXIT_FAILED if reply.faults else 0)
+    raise typer.Exit(EXIT_STANDSTILL if not reply.judging else EXIT_FAILED if reply.faults else 0)
 
 
 @app.command()

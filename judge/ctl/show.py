@@ -14,7 +14,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from judge.common.text import decimal, one_line, size
+from judge.common.text import decimal, one_line, several, size
 from judge.ctl.grids import Grid as Grid  # noqa: PLC0414 - all commands have it from here
 from judge.ctl.grids import grid as grid  # noqa: PLC0414
 from judge.languages import handed
@@ -367,16 +367,13 @@ def executors_table(executors: Sequence[ExecutorState]) -> Grid:
     table = grid("executor", "state", "busy>", "slots>", "languages>", "reported (UTC)", "notes¶")
     for state in executors:
         info = state.info
-        drained = "draining" if state.executing else "drained"
-        word = "down" if not state.alive else drained if state.drain else "up"
-        style = {"up": "green", "down": "bold red"}.get(word, "yellow")
         notes = [state.drain_reason] if state.drain_reason else []
         if info and info.weak_sandbox:
             notes.append("weak sandbox")
         notes += info.checks[:1] if info else []
         table.add_row(
             state.name,
-            Text(word, style=style),
+            _executor_word(state),
             str(state.executing),
             str(info.slots) if info else "",
             str(len(info.languages)) if info else "",
@@ -384,6 +381,12 @@ def executors_table(executors: Sequence[ExecutorState]) -> Grid:
             Text("; ".join(notes)),
         )
     return table
+
+
+def _executor_word(state: ExecutorState) -> Text:
+    drained = "draining" if state.executing else "drained"
+    word = "down" if not state.alive else drained if state.drain else "up"
+    return Text(word, style={"up": "green", "down": "bold red"}.get(word, "yellow"))
 
 
 def print_whoami(caller: Whoami) -> None:
@@ -423,9 +426,10 @@ def print_status(status: StatusReply, services: Sequence[dict[str, Any]]) -> Non
     for sentence in status.waits:
         out.say(f"  … {sentence}", "yellow")
     queued = sum(status.queued.values())
+    drained = sum(state.info.slots for state in status.executors if state.alive and state.drain and state.info)
     out.say(
         f"queue {queued}  running {status.running}  finished {status.finished}  "
-        f"slots {status.slots - status.vacant}/{status.slots} busy"
+        f"slots {status.slots - status.vacant}/{status.slots} busy" + (f", {drained} drained" if drained else "")
     )
     table = grid("member", "kind!", "address", "role", "state!")
     for judicator in status.judicators:
@@ -436,9 +440,8 @@ def print_status(status: StatusReply, services: Sequence[dict[str, Any]]) -> Non
             state = Text("up", style="green") if member.healthy else Text("down", style="bold red")
             table.add_row(member.name, kind, member.address, member.role, state)
     for executor in status.executors:
-        slots = f"{executor.info.slots} slots" if executor.info else ""
-        state = Text("up", style="green") if executor.alive else Text("down", style="bold red")
-        table.add_row(executor.name, "executor", "", slots + (", drained" if executor.drain else ""), state)
+        slots = several(executor.info.slots, "slot") if executor.info else ""
+        table.add_row(executor.name, "executor", "", slots, _executor_word(executor))
     out.print(table)
     if services:
         out.print(services_table(services))

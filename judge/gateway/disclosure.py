@@ -70,7 +70,7 @@ _RULES: Final[dict[type[BaseModel], tuple[str, str, str]]] = {
     Start: ("at version slots weak_sandbox", "changes", "calibration"),
     VersionChange: ("language before after", "", ""),
     StatusReply: (
-        "leader epoch queued running finished slots vacant versions waits",
+        "leader epoch queued running finished slots vacant judging versions waits",
         "executors judicators etcd mongodb faults",
         "warnings",
     ),
@@ -136,7 +136,7 @@ def faults(reply: StatusReply) -> list[str]:
     """The faults of the cluster as strangers are told of them: these sentences name hosts and addresses."""
     if not reply.faults:
         return []
-    judging = "submissions are judged" if any(state.alive for state in reply.executors) else "no submission is judged"
+    judging = "submissions are judged" if reply.judging else "no new submission is judged"
     return [f"the cluster has faults, {judging}; judges and admins see which, as by `judgectl status`"]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -25,7 +25,7 @@ from judge.judicator.executors import Executors, languages, to_state
 from judge.judicator.hosts import Hosts
 from judge.judicator.leader.leading import EPOCH, LEADER_KEY
 from judge.judicator.loops import known_faults
-from judge.judicator.queue.order import is_rejudge, waiting_reason
+from judge.judicator.queue.order import ExecutorCapacity, is_rejudge, waiting_reason
 from judge.judicator.replica import Replica
 from judge.judicator.work import Work, WorkCounter
 from judge.model.messages import Empty
@@ -111,7 +111,8 @@ class StatusReader:
         of_loops = await known_faults(self._db)
         waits = await self._waits(work)
         states = [to_state(doc, work.holding.get(doc["_id"], 0)) for doc in docs]
-        alive = [state for state in states if state.alive]
+        working = [state for state in states if state.alive and not state.drain]
+        standstill = no_judging((await self._executors.capacities()).values())
         epoch = None if meta is None else int(meta["epoch"])
         building = self._building()
         if building:
@@ -135,8 +136,9 @@ class StatusReader:
             queued=work.queued,
             running=work.running,
             finished=await self._work.finished(work),
-            slots=sum(state.info.slots for state in alive if state.info is not None),
-            vacant=sum(state.vacant for state in alive),
+            slots=sum(state.info.slots for state in working if state.info is not None),
+            vacant=sum(state.vacant for state in working),
+            judging=not standstill,
             versions={name: version for name, version in versions.items() if version},
             warnings=[
                 *of_loops,
@@ -147,7 +149,7 @@ class StatusReader:
                 *warnings(etcd.services, docs, work, following=self.following()),
             ],
             waits=waits,
-            faults=faults(etcd.error, etcd.leader, etcd.members, mongodb.members, states),
+            faults=faults(etcd.error, etcd.leader, etcd.members, mongodb.members, states, standstill),
         )
 
     async def _waits(self, work: Work) -> list[str]:
@@ -253,8 +255,9 @@ def faults(
     etcd: list[MemberState],
     mongodb: list[MemberState],
     executors: list[ExecutorState],
+    standstill: str,
 ) -> list[str]:
-    """All that is broken, one sentence each; pure."""
+    """All that is broken, one sentence each; pure. `standstill` is of `no_judging`."""
     sentences = []
     if etcd_error:
         sentences.append(
@@ -271,10 +274,22 @@ def faults(
         f"mongod {member.address} is {member.role} and not healthy" for member in mongodb if not member.healthy
     ]
     sentences += [*no_spare("etcd", etcd), *no_spare("MongoDB", mongodb)]
-    if not any(executor.alive for executor in executors):
-        sentences.append("no executor is alive; nothing is judged until one reports")
+    sentences += [standstill] if standstill else []
     sentences += [f"executor '{executor.name}' does not report" for executor in executors if not executor.alive]
     return sentences
+
+
+def no_judging(executors: Collection[ExecutorCapacity]) -> str:
+    """The reason why no executor takes new submissions; empty if one does. Pure."""
+    alive = [executor for executor in executors if executor.alive]
+    working = [executor for executor in alive if not executor.drained]
+    if not alive:
+        return "no executor is alive; nothing is judged until one reports"
+    if not working:
+        return "all live executors are drained; nothing new is judged until 'judgectl resume EXECUTOR'"
+    if not any(executor.accepts or executor.busy for executor in working):
+        return "no executor accepts work; nothing is judged until one does; 'judgectl executors' may say why"
+    return ""
 
 
 def no_spare(what: str, members: list[MemberState]) -> list[str]:

@@ -104,8 +104,9 @@ class StatusReply(Message):
     queued: dict[str, int] = Field(description="tasks waiting, by priority")
     running: int
     finished: int
-    slots: int
+    slots: int = Field(description="of live executors that are not drained")
     vacant: int
+    judging: bool = Field(default=True, description="an executor takes new submissions")
     versions: dict[str, str] = Field(default_factory=dict)
     warnings: list[str] = Field(default_factory=list)
     faults: list[str] = Field(default_factory=list)

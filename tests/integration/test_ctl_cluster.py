@@ -141,6 +141,8 @@ def test_drain_and_resume(cluster: Cluster) -> None:
         assert re.search(r"drain(ed|ing)", ctl(cluster, "drain", name, "--reason", "new disk"))
         wait_for(lambda: "drained" in ctl(cluster, "executors"), what="a drained executor")
         assert "new disk" in ctl(cluster, "executors")
+        text = ctl(cluster, "status", code=6)
+        assert "all live executors are drained; nothing new is judged" in text and "slots 0/0 busy" in text
         task = ctl_json(cluster, "submit", "--no-wait", "--command", "true")
         assert ctl_json(cluster, "get", task["id"])["status"] == "pending"
     finally:

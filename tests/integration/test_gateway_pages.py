@@ -262,6 +262,8 @@ def test_overview(admin, prepared):
     page = text_of(admin.get("/cluster"))
     assert "The cluster has a fault no executor is alive" in page
     assert "3 waiting 1 high, 2 normal" in page and "etcd is old" in page
+    prepared.answers["status"] = healthy(executors=[executor_state(drain=True, vacant=0)], slots=0, vacant=0)
+    assert "0 /0 slots free 2 drained" in text_of(admin.get("/cluster"))
 
 
 def test_overview_of_a_new_cluster(admin, prepared):

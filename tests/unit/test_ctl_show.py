@@ -27,7 +27,7 @@ from judge.model.problem import ProblemInfo
 from judge.model.rejudging import Outcome, RejudgeChange, RejudgeFilter, RejudgeState, Rejudging
 from judge.problems.examples import Example
 from judge.problems.expectations import CURRENT, Candidate
-from tests.support.gateway import make_task
+from tests.support.gateway import executor_state, healthy, make_task
 
 
 def screen(width: int = 80) -> show.Screen:
@@ -224,6 +224,16 @@ def test_verbatim_lines_are_not_wrapped() -> None:
     terminal = screen()
     terminal.verbatim("x" * 500 + "\n" + "y" * 300)
     assert text_of(terminal).splitlines() == ["x" * 500, "y" * 300]
+
+
+def test_the_slots_of_a_drained_executor_are_not_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = screen()
+    monkeypatch.setattr(show, "out", terminal)
+    drained = executor_state("e2", drain=True, vacant=0)
+    show.print_status(healthy(executors=[executor_state(), drained, executor_state("e3", alive=False)]), [])
+    text = text_of(terminal)
+    assert "slots 0/2 busy, 2 drained" in text
+    assert [line.split()[-1] for line in text.splitlines() if " executor " in line] == ["up", "drained", "down"]
 
 
 def test_whoami_shows_usage_and_allowance(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ import yaml
 
 from judge.judicator import hosts, status
 from judge.judicator.hosts import HostNote
+from judge.judicator.queue.order import ExecutorCapacity
 from judge.model.overview import MemberState
 
 NOW = datetime.datetime(2026, 11, 29, 3, 0, tzinfo=datetime.UTC)
@@ -38,6 +39,27 @@ def members(healthy: int, of: int, learners: int = 0) -> list[MemberState]:
 )
 def test_lost_redundancy_is_a_fault(healthy: int, of: int, sentence: str) -> None:
     assert status.no_spare("etcd", members(healthy, of, learners=1)) == ([sentence] if sentence else [])
+
+
+def executor(**changes: bool) -> ExecutorCapacity:
+    return ExecutorCapacity(languages=frozenset(), **changes)
+
+
+@pytest.mark.parametrize(
+    ("executors", "reason"),
+    [
+        ([], "no executor is alive"),
+        ([executor(alive=False, accepts=False), executor(alive=False, drained=True)], "no executor is alive"),
+        ([executor(drained=True, accepts=False, busy=True), executor(alive=False)], "all live executors are drained"),
+        ([executor(accepts=False), executor(drained=True)], "no executor accepts work"),
+        ([executor(accepts=False, busy=True)], ""),
+        ([executor(), executor(drained=True)], ""),
+    ],
+)
+def test_a_cluster_whose_executors_take_nothing_is_unhealthy(executors: list[ExecutorCapacity], reason: str) -> None:
+    sentence = status.no_judging(executors)
+    assert sentence.partition(";")[0] == reason
+    assert status.faults("", "j1", [], [], [], sentence)[1:] == ([sentence] if reason else [])
 
 
 def test_a_member_that_is_behind_is_named() -> None:
