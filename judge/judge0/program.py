@@ -21,26 +21,34 @@ _LEAST_STACK: Final = 64 * 1024
 _LEAST_CPU: Final = 0.01
 RUN, ARCHIVE = "run", "additional_files.zip"
 
-# A project's own scripts, in the order in which Judge0 looks for them. It compiles and runs in one directory; here the
-# run gets a copy, which it may write to.
-# They name Judge0's own compilers: /usr/local/gcc-9.2.0/bin/g++ is what is found as g++ here.
+# A project's own scripts, in the order in which Judge0 looks for them. They name Judge0's own compilers:
+# /usr/local/gcc-9.2.0/bin/g++ is what is found as g++ here.
 _OWN_SCRIPT: Final = (
     'for script in compile.sh compile run.sh run; do if [ -f "$script" ]; then '
     """sed -E -i 's#/usr/local/[A-Za-z]+-?[0-9][^/[:space:]]*/bin/##g' "$script"; fi; done; """
 )
-_COMPILE: Final = (
-    _OWN_SCRIPT + 'for script in compile.sh compile; do if [ -f "$script" ]; then exec /bin/bash "$script"; fi; done'
+# Judge0 compiles and runs in one directory; here each run has its own. A file that the run could write is a copy, a
+# larger one is a link: its copy would exceed the run's file size limit, and count as the run's memory.
+_OWN_DIRECTORY: Final = (
+    "cp -Rs /box/. /scratch/ && find . ! -type d ! -size +%dk "
+    "-exec cp -d --parents --remove-destination -t /scratch {} + && cd /scratch || exit 1; "
 )
+_COPIED_KB: Final = 1024
 _RUN: Final = (
-    "cp -R /box/. /scratch/ && cd /scratch || exit 1; "
+    _OWN_DIRECTORY
     + _OWN_SCRIPT
     + 'for script in run.sh run; do if [ -f "$script" ]; then exec /bin/bash "$script"; fi; done; '
     "echo 'bash: run: No such file or directory' >&2; exit 127"
 )
 _COMMANDS: Final = {
     "text": "exec /bin/cat text.txt",
-    "executable": "cp a.out /scratch/ && cd /scratch && chmod +x a.out && exec ./a.out",
+    "executable": "cd /scratch && ln -s /box/a.out . && exec ./a.out",
     PROJECT: _RUN,
+}
+_COMPILE: Final = {
+    "executable": "chmod +x a.out",
+    PROJECT: _OWN_SCRIPT
+    + 'for script in compile.sh compile; do if [ -f "$script" ]; then exec /bin/bash "$script"; fi; done',
 }
 
 
@@ -87,11 +95,12 @@ def _program(fields: Fields, bounds: handed.Bounds) -> dict[str, Any]:
     if row.kind is not None or (row.command is not None and fields.problem is None):
         arguments = shlex.join(words(str(fields.values.get("command_line_arguments", ""))))
         command = _COMMANDS[row.kind] if row.kind is not None else f"cd /scratch && {row.command}"
+        if row.kind == PROJECT:
+            command %= min(int(fields.values["max_file_size"]) or _COPIED_KB, _COPIED_KB)
         command += f" {arguments}" if arguments and row.kind in {None, "executable"} else ""
         own_files = {} if row.kind == PROJECT else {row.file: source}
         sources = [m.SourceFile.of(name, data) for name, data in {**files, **own_files}.items()]
-        compiled = _COMPILE if row.kind == PROJECT else None
-        return {"language": row.row, "command": command, "compile": compiled, "files": sources}
+        return {"language": row.row, "command": command, "compile": _COMPILE.get(row.kind or ""), "files": sources}
     if not files:
         # The source that is started keeps its name, which its messages say; a problem's graders may know it by another.
         own_name = {} if fields.problem is not None else {"entry": row.file}

@@ -1057,6 +1057,32 @@ def test_the_directory_after_the_last_run(http: httpx.Client) -> None:
     assert {"compile", "run", "main.c", "solution", "made"} == directory(fields).keys()
 
 
+@row("P5")
+def test_a_run_has_what_a_project_has_built_beside_its_own_limits(http: httpx.Client) -> None:
+    """50 MB of build output, a file size limit of 1 MB and little memory: large files are links, others copies."""
+    compile_script = (
+        "mkdir -p out/d; for n in 1 2 3 4 5; do head -c 10000000 /dev/zero >out/large$n; done; echo 1 >out/d/small; "
+        "ln -s small out/d/link"
+    )
+    run_script = (
+        "cat out/large* | wc -c; echo 2 >>out/d/link; cat out/d/small; "
+        "(echo 3 >>out/large1) 2>/dev/null || echo read-only; rm out/large1 && echo gone"
+    )
+    fields = run(
+        http,
+        language_id=PROJECT,
+        source_code=None,
+        additional_files=packed(compile=compile_script, run=run_script),
+        max_file_size=1000,
+        memory_limit=20_000,
+        number_of_runs=2,
+    )
+    assert (status(fields), fields["stdout"]) == (3, "50000000\n1\n2\nread-only\ngone\n"), fields
+    assert directory(fields).keys() == {"compile", "run", "out/d/small"}
+    fields = run(http, language_id=44, source_code="#!/bin/sh\n#" + "x" * 5000 + "\necho ran\n", max_file_size=1)
+    assert fields["stdout"] == "ran\n"
+
+
 @row("P13", "P14")
 def test_sql_has_the_database_that_comes_along(http: httpx.Client, tmp_path: Path) -> None:
     """Judge0's own editor sends one with each program in SQL, of a MiB."""
