@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import judge
-from judge.backup import secrets
+from judge.backup import secrets, sending
 from judge.backup.keys import ControllerKey, HostKey, OperatorKey
 from judge.backup.repository import PieceReader, Repository
 from judge.backup.retention import Keep
@@ -132,6 +132,11 @@ def prune(options: argparse.Namespace) -> None:
     _print_lines(f"{action} {len(removed)} backups and {packs} packs" if removed or packs else "nothing had to go")
 
 
+def send(options: argparse.Namespace) -> None:
+    """Mirror the backups of a copy at another place, with rsync or rclone."""
+    sending.send(options.directory, options.destination)
+
+
 def keys(options: argparse.Namespace) -> None:
     """Make the keys of a cluster's backups on its controller, unless it has them."""
     files.secret_directory(options.secrets)
@@ -217,7 +222,10 @@ def restore(options: argparse.Namespace) -> None:
 
 VERBS: Mapping[str, Callable[[argparse.Namespace], None]] = {
     "list": listing,
-    **{verb.__name__: verb for verb in (write, config, needs, size, room, check, prune, keys, seal, unseal, restore)},
+    **{
+        verb.__name__: verb
+        for verb in (write, config, needs, size, room, check, prune, send, keys, seal, unseal, restore)
+    },
 }
 
 
@@ -229,8 +237,11 @@ def parser() -> argparse.ArgumentParser:
     for name, file in configs.items():
         parsers[name].add_argument("--config", type=Path, required=True, help=f"{file} of this host")
     parsers["room"].add_argument("bytes", type=int, help="what `size` says")
-    for name in ("list", "needs", "size", "check", "prune", "seal", "unseal", "restore"):
+    for name in ("list", "needs", "size", "check", "prune", "send", "seal", "unseal", "restore"):
         parsers[name].add_argument("directory", type=Path, help="the directory of the backups")
+    parsers["send"].add_argument(
+        "destination", help="/DIRECTORY, USER@HOST:/DIRECTORY (rsync over SSH), or rclone:REMOTE:PATH"
+    )
     for name in ("needs", "size", "check", "unseal", "restore"):
         parsers[name].add_argument("--id", default="latest", help="which backup, as `list` shows it; else the newest")
     parsers["list"].add_argument("--json", action="store_true", help="the manifests, for programs")

@@ -209,6 +209,13 @@ class WebhookSettings(Model):
         return networks
 
 
+class BackupSteps(Model):
+    """Hours without a step of the controller that are warned of; 0: no timer does it."""
+
+    copied: float = Field(default=0, ge=0)
+    drilled: float = Field(default=0, ge=0)
+
+
 class JudicatorConfig(Traced):
     """judicator.yml: RPC server, leader election and sweeping."""
 
@@ -235,6 +242,7 @@ class JudicatorConfig(Traced):
     backup_hours: float = Field(
         default=0, ge=0, description="age of this host's newest backup that is warned of; 0: no timer makes any here"
     )
+    backup_steps: BackupSteps = BackupSteps()
     disks: list[Path] = Field(default_factory=list, description="directories whose disks are warned of if they fill")
     etcd_quota_bytes: int = Field(default=2 * 1024**3, ge=1, description="quota of etcd's members, to warn before it")
     limits: SubmissionLimits = SubmissionLimits()

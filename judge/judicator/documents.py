@@ -415,6 +415,7 @@ class MetaDocument(TypedDict, total=False):
     texts: list[str]
     backs_up: bool
     backup: datetime.datetime | None
+    steps: dict[str, datetime.datetime]
 
 
 class FileDocument(TypedDict):

@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import datetime
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,15 +33,21 @@ _CLOCKS: Final = 2.0
 _LEAST_SHARE, _LEAST_ROOM = 0.1, 10**9
 # A cluster should have a backup that is not older; the alert JudgeNoBackup has the same.
 _BACKUP: Final = datetime.timedelta(days=8)
+# What the controller's timers do; the alert JudgeBackupStepOld has the same.
+_STEPS: Final = {"copied": ("backup was copied", "backup"), "drilled": ("restore drill succeeded", "drill")}
 
 
 @dataclass(frozen=True)
 class HostNote:
-    """Warnings about a judicator's host, and the time of its newest backup; `backs_up`: it knows of backups."""
+    """Warnings about a judicator's host, and the time of its newest backup; `backs_up`: it knows of backups.
+
+    `steps`: when the controller copied a backup, and restored one in a drill.
+    """
 
     warnings: list[str]
     backs_up: bool = False
     backup: datetime.datetime | None = None
+    steps: Mapping[str, datetime.datetime] = field(default_factory=dict)
 
 
 class Hosts:
@@ -53,7 +59,12 @@ class Hosts:
         while True:
             with put_off("noting the state of this host"):
                 note, _ = await self._own()
-                fields = {"texts": note.warnings, "backup": note.backup, "backs_up": note.backs_up}
+                fields = {
+                    "texts": note.warnings,
+                    "backup": note.backup,
+                    "backs_up": note.backs_up,
+                    "steps": note.steps,
+                }
                 change = {"$set": fields, "$currentDate": {"at": True}}
                 await self._db.meta.update_one({"_id": self._id}, change, upsert=True)
             await asyncio.sleep(_LOOK)
@@ -63,8 +74,15 @@ class Hosts:
         own, now = await self._own()
         others = {**_NOTES, "at": {"$gt": now - _FRESH}}
         docs = [doc for doc in await self._db.meta.find(others, limit=50).to_list() if doc["_id"] != self._id]
-        notes = [own, *(HostNote(doc["texts"], doc["backs_up"], doc["backup"]) for doc in docs)]
-        return [*(text for note in notes for text in note.warnings), *no_backup(notes, now)]
+        notes = [
+            own,
+            *(HostNote(doc["texts"], doc["backs_up"], doc["backup"], doc.get("steps", {})) for doc in docs),
+        ]
+        return [
+            *(text for note in notes for text in note.warnings),
+            *no_backup(notes, now),
+            *missed_steps(notes, dict(self._config.backup_steps), now),
+        ]
 
     @property
     def _id(self) -> str:
@@ -82,8 +100,10 @@ class Hosts:
             *await asyncio.to_thread(little_room, config.name, config.disks),
             *await asyncio.to_thread(expiring, (config.tls.ca, config.tls.cert)),
         ]
-        backup = None if config.backups is None else await asyncio.to_thread(newest, config.backups)
-        return HostNote(texts, config.backups is not None, backup), now
+        if config.backups is None:
+            return HostNote(texts), now
+        backup = await asyncio.to_thread(newest, config.backups)
+        return HostNote(texts, True, backup, await asyncio.to_thread(backup_age.steps_of, config.backups)), now
 
 
 def off_clock(name: str, before: datetime.datetime, database: datetime.datetime, after: datetime.datetime) -> list[str]:
@@ -120,6 +140,18 @@ def no_backup(notes: Iterable[HostNote], now: datetime.datetime) -> list[str]:
     if not known or any(note.backup is not None and now - note.backup < _BACKUP for note in known):
         return []
     return [f"no judicator has a backup of the last {_BACKUP.days} days; run playbooks/backup.yml, or set its timer"]
+
+
+def missed_steps(notes: Iterable[HostNote], hours: Mapping[str, float], now: datetime.datetime) -> list[str]:
+    """A warning for each step of the controller's timers that no host was told of for so many hours."""
+    notes, sentences = list(notes), []
+    for step, (event, unit) in _STEPS.items():
+        limit = hours.get(step, 0)
+        moments = [note.steps[step] for note in notes if step in note.steps]
+        if limit and (not moments or now - max(moments) > datetime.timedelta(hours=limit)):
+            reason = f"journalctl -u 'judge-{unit}@*' on the controller says why"
+            sentences.append(f"no {event} for {limit:g} hours; {reason}")
+    return sentences
 
 
 async def forget_old_notes(database: Database, _: Any) -> tuple[Any, int]:

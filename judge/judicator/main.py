@@ -237,7 +237,7 @@ class Judicator:
     async def start(self) -> None:
         """Listen, and begin all loops; does not wait for the databases. RefusedError when the port is in use."""
         await self.server.start(self.config.listen, self._context, self.config.stop_grace)
-        backup_age.measure(self.config.backups, self.config.backup_hours)
+        backup_age.measure(self.config.backups, self.config.backup_hours, dict(self.config.backup_steps))
         log.info("judicator '%s' listens on %s", self.config.name, self.config.listen)
         self._loop("the preparation", self._prepare)
         self._loop("the election", functools.partial(self._when_restored, self.lead.elect))

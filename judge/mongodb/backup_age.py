@@ -1,8 +1,13 @@
-"""Tells the age of this host's newest backup: its judicator measures and warns of it, as a timer fails silently."""
+"""Tells the age of this host's newest backup: its judicator measures and warns of it, as a timer fails silently.
+
+The controller touches a file beside the backups for each step that it has done, as nothing measures the controller.
+"""
 
 from __future__ import annotations
 
 import datetime
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -15,9 +20,14 @@ NEWEST: Final = Gauge(
     "When the newest backup of this host was begun, 0 before the first",
 )
 MOST: Final = Gauge("judge_backup_most_seconds", "Age at which this host's newest backup is too old, 0 without a timer")
+STEP: Final = Gauge(
+    "judge_backup_step_timestamp_seconds", "When the controller last copied or drilled, 0 before the first", ["step"]
+)
+STEP_MOST: Final = Gauge("judge_backup_step_most_seconds", "Age at which that is too old, 0 without a timer", ["step"])
+STEPS: Final = ("copied", "drilled")
 
 
-def measure(directory: Path | None, hours: float) -> None:
+def measure(directory: Path | None, hours: float, steps: Mapping[str, float]) -> None:
     """From now on the metrics say how it is with this directory; None: this host has no backups."""
 
     def read() -> float:
@@ -25,8 +35,25 @@ def measure(directory: Path | None, hours: float) -> None:
         return moment.timestamp() if moment else 0.0
 
     MOST.set(hours * 3600)
+    for step in STEPS:
+        STEP_MOST.labels(step).set(steps.get(step, 0) * 3600)
     if directory is not None:
         NEWEST.set_function(read)
+        for step in STEPS:
+            STEP.labels(step).set_function(partial(_touched, directory / step))
+
+
+def _touched(mark: Path) -> float:
+    try:
+        return mark.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def steps_of(directory: Path) -> dict[str, datetime.datetime]:
+    """When the controller did each step, as far as this host was told."""
+    moments = {step: _touched(directory / step) for step in STEPS}
+    return {step: datetime.datetime.fromtimestamp(moment, datetime.UTC) for step, moment in moments.items() if moment}
 
 
 def warnings(name: str, directory: Path | None, hours: float, now: datetime.datetime) -> list[str]:

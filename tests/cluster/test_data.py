@@ -89,7 +89,7 @@ def judged(deployed: Site, count: int) -> None:
         crowd.verify()
 
 
-def test_a_backup_takes_nothing_from_those_who_hand_in(deployed: Site, verbs: Verbs) -> None:
+def test_a_backup_takes_nothing_from_those_who_hand_in(deployed: Site, verbs: Verbs, tmp_path: Path) -> None:
     deployed.wait_healthy()
     preview = deployed.play(BACKUP, "--check", "--diff").check()
     assert not (deployed.secrets / "backups").exists()
@@ -97,8 +97,12 @@ def test_a_backup_takes_nothing_from_those_who_hand_in(deployed: Site, verbs: Ve
     verbs.measure("backup", ["j1"], lambda: runs.append(deployed.play(BACKUP).check()), planned=True)
     assert preview.changed == runs[0].changed != set()
     verbs.killed("backup", ["j1"], len(runs[0].tasks), playing(deployed, BACKUP))
-    # Now there are older ones, some of which go.
-    deployed.rehearsed(BACKUP)
+    # Now there are older ones, some of which go, here and at another place.
+    away = tmp_path / "away"
+    deployed.rehearsed(BACKUP, "-e", f"judge_backup_copy_to={away}")
+    assert files_below(away) == files_below(deployed.secrets / "backups")
+    for host in JUDICATORS:
+        assert deployed.lab.ssh(host, "find /var/lib/judge/backup/copied -user judge -mmin -10").strip()
     copies = deployed.secrets / "backups"
     assert list(copies.glob("backups/*.json"))
     secrets = [deployed.secret(name) for name in ("admin.token", "mongodb.password", "backup.key")]

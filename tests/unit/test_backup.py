@@ -7,6 +7,7 @@ import dataclasses
 import datetime
 import io
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import REGISTRY
 
-from judge.backup import packs, pieces, secrets
+from judge.backup import packs, pieces, secrets, sending
 from judge.backup.__main__ import main
 from judge.backup.keys import ControllerKey, HostKey, OperatorKey
 from judge.backup.manifest import Manifest
@@ -25,6 +26,7 @@ from judge.backup.repository import PieceReader, Repository, writing
 from judge.backup.retention import Keep, kept_moments
 from judge.common.errors import JudgeError, RefusedError, UnavailableError, UsageError
 from judge.mongodb import backup_age
+from tests.support import servers
 
 KEY = OperatorKey(bytes(range(32)))
 EMPTY = packs.name_of(b"").hex()
@@ -316,7 +318,7 @@ def test_old_and_missing_backups_cause_warnings_where_a_timer_is_set(tmp_path: P
 
     assert backup_age.warnings("j1", None, 49, NOW) == backup_age.warnings("j1", tmp_path, 0, NOW) == []
     assert len(warnings(0)) == 1 and "has no backup in" in warnings(0)[0]
-    backup_age.measure(tmp_path, 49)
+    backup_age.measure(tmp_path, 49, {"copied": 25})
     assert REGISTRY.get_sample_value("judge_backup_newest_timestamp_seconds") == 0
     assert REGISTRY.get_sample_value("judge_backup_most_seconds") == 49 * 3600
     stored(tmp_path, bodies(0, 3))
@@ -327,6 +329,77 @@ def test_old_and_missing_backups_cause_warnings_where_a_timer_is_set(tmp_path: P
     assert warnings(50)[0].startswith(
         "the newest backup of judicator 'j1' is 50 hours old, and more than 49 is too old"
     )
+
+
+def test_the_steps_of_the_controller_are_metrics(tmp_path: Path) -> None:
+    backup_age.measure(tmp_path, 0, {"copied": 25})
+
+    def figures(step: str) -> tuple[float | None, ...]:
+        names = ("judge_backup_step_timestamp_seconds", "judge_backup_step_most_seconds")
+        return tuple(REGISTRY.get_sample_value(name, {"step": step}) for name in names)
+
+    assert (figures("copied"), figures("drilled")) == ((0, 25 * 3600), (0, 0))
+    assert backup_age.steps_of(tmp_path) == {}
+    (tmp_path / "copied").touch()
+    os.utime(tmp_path / "copied", (NOW.timestamp(), NOW.timestamp()))
+    assert figures("copied") == (NOW.timestamp(), 25 * 3600)
+    assert backup_age.steps_of(tmp_path) == {"copied": NOW}
+
+
+# -- another place ---------------------------------------------------------------------------------------------
+
+
+def files_of(directory: Path) -> dict[str, bytes]:
+    paths = (path for path in directory.rglob("*") if path.is_file())
+    return {str(path.relative_to(directory)): path.read_bytes() for path in paths}
+
+
+@pytest.mark.parametrize(("program", "place"), [("rsync", "{}"), ("rsync", "me@away:{}"), ("rclone", "rclone:away:{}")])
+def test_copies_are_mirrored_at_another_place(
+    program: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = servers.program(program)
+    if path is None:
+        pytest.skip(f"{program} is missing; scripts/install-packages test")
+    source, away = tmp_path / "copies", tmp_path / "away"
+    # As ssh it runs the command on this machine: the words after the host.
+    ssh = tmp_path / "bin/ssh"
+    ssh.parent.mkdir()
+    ssh.write_text('#!/bin/sh\nwhile [ "$1" != away ]; do shift; done\nshift\nexec sh -c "$*"\n')
+    ssh.chmod(0o755)
+    (tmp_path / "rclone.conf").write_text("[away]\ntype = local\n")
+    monkeypatch.setenv("RCLONE_CONFIG", str(tmp_path / "rclone.conf"))
+    monkeypatch.setenv("PATH", f"{ssh.parent}:{Path(path).parent}:/usr/bin:/bin")
+    arguments = ["send", str(source), place.format(away)]
+    assert main(arguments) == 3, "a directory without backups is no source: all would go at the destination"
+    stored(source, bodies(0, 30))
+    assert main(arguments) == 0, capsys.readouterr().err
+    assert files_of(away) == files_of(source)
+    stored(source, bodies(20, 50), NOW + datetime.timedelta(days=1))
+    assert main(["prune", str(source), "--last", "1", *(f"--{name}=0" for name in ("daily", "weekly", "monthly"))]) == 0
+    assert main(arguments) == 0
+    assert files_of(away) == files_of(source)
+    assert main(["check", str(away), "--data"]) == 0
+    (tmp_path / "blocked").write_text("")
+    assert main(["send", str(source), place.format(tmp_path / "blocked/x/y")]) != 0
+    assert "the backups were not copied to" in capsys.readouterr().err
+    monkeypatch.setenv("PATH", str(ssh.parent))
+    assert main(arguments) == 3
+    assert f"{program} is not installed on this machine" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "place", ["", "away", "-e", "rclone::s3,secret_access_key=x:bucket", "rsync://host/x", "host::module", "-h:/x"]
+)
+def test_a_place_with_secrets_or_options_in_it_is_refused(place: str) -> None:
+    with pytest.raises(UsageError, match="is no place for copies of backups"):
+        sending.commands(Path("/copies"), place)
+
+
+def test_a_manifest_comes_after_its_packs() -> None:
+    for place, leave_out in (("/away", "--exclude=/backups"), ("rclone:away:", "/backups/**")):
+        first, second = sending.commands(Path("/copies"), place)
+        assert leave_out in first and leave_out not in second
 
 
 # -- secrets and commands --------------------------------------------------------------------------------------

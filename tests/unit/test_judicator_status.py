@@ -115,6 +115,21 @@ def test_a_cluster_without_a_new_backup_is_told_so() -> None:
     assert not warned(unknown) and not warned(none, old, new)
 
 
+def test_the_newest_step_of_the_controller_counts_and_only_where_it_has_a_timer() -> None:
+    def ago(hours: float) -> HostNote:
+        return HostNote([], steps={"copied": NOW - datetime.timedelta(hours=hours)})
+
+    def missed(*notes: HostNote) -> list[str]:
+        return hosts.missed_steps(notes, {"copied": 49, "drilled": 0}, NOW)
+
+    assert missed(ago(100), ago(48)) == []
+    (old,) = missed(ago(100), HostNote([]))
+    assert old.startswith("no backup was copied for 49 hours; journalctl")
+    assert missed(HostNote([])) == [old]
+    assert hosts.missed_steps([], {}, NOW) == []
+    assert [text[:16] for text in hosts.missed_steps([ago(1)], {"drilled": 800}, NOW)] == ["no restore drill"]
+
+
 def test_status_and_alerts_have_the_same_bounds() -> None:
     rules = {rule["alert"]: rule["expr"] for rule in yaml.safe_load(RULES.read_text())["groups"][0]["rules"]}
     assert f"> {status._LAG_SECONDS:g}" in rules["JudgeReplicationLag"]
