@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/pip --quiet --disable-pip-version-check
 # The system's interpreter, not one under somebody's home: daemons that drop root must be able to reach it.
 PYTHON ?= /usr/bin/python3
-SHELL_SCRIPTS := scripts/install-packages scripts/demo scripts/run-tests scripts/lab-demo .ci/run \
+SHELL_SCRIPTS := scripts/drill scripts/install-packages scripts/demo scripts/run-tests scripts/lab-demo .ci/run \
   lab/lab lab/lab-host lab/lab-init scripts/test-cgroup2 scripts/test-hostile-host molecule/shared/connect molecule/shared/files/listing.sh
 
 .PHONY: help setup setup-test demo up lab lab-down check test test-all decisions test-languages test-hosts test-cluster test-webhooks test-kills test-cgroup2 coverage molecule molecule-single docs clients pictures lint types unit bench seeded clean

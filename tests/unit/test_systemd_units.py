@@ -75,15 +75,17 @@ def test_systemd_finds_no_fault(tmp_path):
 
 
 def test_each_timer_of_the_controller_runs_a_playbook_and_its_page_says_how() -> None:
-    services = [path for path in CONTROLLER if path.suffix == ".service"]
-    assert {path.name for path in services} >= {"judge-renew@.service", "judge-backup@.service"}
-    for path in services:
-        (playbook,) = re.findall(r"^ExecStart=.*-i inventory/%i (playbooks/\S+)$", path.read_text(), re.MULTILINE)
-        assert (UNITS.parent / playbook).is_file()
-        assert path.with_suffix(".timer").is_file()
-        page = (UNITS.parent / "docs" / playbook).with_suffix(".md").read_text()
+    timers = [path for path in CONTROLLER if path.suffix == ".timer"]
+    assert {path.stem for path in timers} == {"judge-renew@", "judge-backup@", "judge-drill@"}
+    for path in timers:
+        service = path.with_suffix(".service").read_text()
+        (program,) = re.findall(r"^ExecStart=.*?((?:playbooks|scripts)/\S+)(?: %i)?$", service, re.MULTILINE)
+        assert (UNITS.parent / program).is_file()
+        assert "OnFailure=judge-failed@%n.service" in service and (path.parent / "judge-failed@.service").is_file()
+        (documented,) = set(re.findall(r"Documentation=file:///srv/judge/(\S+)", service + path.read_text()))
+        page = (UNITS.parent / documented).read_text()
         assert f"systemctl enable --now {path.stem}NAME.timer" in page
-        assert f"cp systemd/controller/{path.stem}.* /etc/systemd/system/" in page
+        assert f"cp systemd/controller/{path.stem}.* systemd/controller/judge-failed@.* /etc/systemd/system/" in page
 
 
 def test_a_shutdown_ends_boot_before_its_services():
