@@ -36,6 +36,8 @@ M = TypeVar("M", bound=m.Message)
 _PAUSE = 0.3
 _LIMITED_PAUSE = 2.0
 _PIECE = 256 * 1024
+# Seconds between two looks why a submission waits; the reason is there after five.
+_WAITS = 5.5
 # A part of an id as pages show it, and where it is looked for: so many pages of so many submissions.
 _SHORT_ID = re.compile("[0-9a-f]{7,23}")
 _SHORT_ID_PAGE, _SHORT_ID_PAGES = 500, 4
@@ -171,11 +173,14 @@ class Api:
         return answer
 
     def follow(self, task: m.Task, changed: Callable[[m.Task], None]) -> m.Task:
-        """Wait until one task is done, by its stream of events; `changed` gets the task after each change."""
+        """Wait until one task is done, by its stream of events.
 
-        def fetch() -> None:
+        `changed` gets the task after each change, and every few seconds while it waits for an executor.
+        """
+
+        def fetch(wait: float = 0) -> None:
             nonlocal task
-            task = self.get(task.id)
+            task = self.get(task.id, wait=wait, version=task.version)
             changed(task)
 
         def listen(response: httpx.Response) -> None:
@@ -185,6 +190,9 @@ class Api:
                         fetch()
 
         while not task.done:
+            if task.status in {m.Status.PENDING, m.Status.RETRYING}:
+                fetch(_WAITS)
+                continue
             try:
                 self.request(
                     "GET",

@@ -18,7 +18,7 @@ from judge.common.text import decimal, one_line, several, size
 from judge.ctl.grids import Grid as Grid  # noqa: PLC0414 - all commands have it from here
 from judge.ctl.grids import grid as grid  # noqa: PLC0414
 from judge.languages import handed
-from judge.model.messages import Result, Status, Task, TestResult, Verdict
+from judge.model.messages import Result, Status, Task, TestResult, Verdict, Waits
 from judge.model.overview import ExecutorState, StatusReply, Whoami
 
 # Tables may be this wide where there is no terminal to ask; in characters.
@@ -161,6 +161,16 @@ def verdict_text(task: Task) -> Text:
     return Text(f"{task.status.value}{where}", style="cyan")
 
 
+def outcome_text(task: Task) -> Text:
+    """As `verdict_text`, but a program that ran to its end and was compared with nothing has `ran`."""
+    ran = task.verdict is Verdict.AC and task.submission.is_free_run
+    return Text("ran", style=Verdict.AC.about.colour) if ran else verdict_text(task)
+
+
+def waits_words(waits: Waits) -> str:
+    return f"waited for {waits.seconds:.0f} s: {waits.reason}"
+
+
 def subject(task: Task) -> str:
     """A few words about the program that was handed in."""
     sub = task.submission
@@ -182,7 +192,7 @@ def tasks_table(tasks: Sequence[Task]) -> Grid:
             task.submission.user,
             subject(task),
             task.submission.language or "",
-            verdict_text(task),
+            outcome_text(task),
             seconds(result.cpu) if result else "",
             size(result.memory) if result and result.memory else "",
             seconds(task.latency),
@@ -193,7 +203,7 @@ def tasks_table(tasks: Sequence[Task]) -> Grid:
 
 
 def _headline(task: Task) -> Text:
-    head = Text.assemble(verdict_text(task), "  ", (task.id, "dim"), f"  {subject(task)}")
+    head = Text.assemble(outcome_text(task), "  ", (task.id, "dim"), f"  {subject(task)}")
     result = task.result
     parts = [
         task.submission.language,
@@ -314,7 +324,7 @@ def print_task(task: Task, *, full: bool = False, source: bool = False) -> None:
     """One task: verdict, reason, compile log, per-test results when asked, and the output of a plain run."""
     out.say(_headline(task))
     if task.waits is not None:
-        out.say(f"it has waited for {task.waits.seconds:.0f} s: {task.waits.reason}", "yellow")
+        out.say(f"it has {waits_words(task.waits)}", "yellow")
     result = task.result or Result()
     if result.reason:
         out.say(result.reason)

@@ -94,15 +94,29 @@ def follow_handed(api: Api, tasks: Sequence[Task], *, quiet: bool) -> list[Task]
             name = task.submission.filename or task.id
             have = ", ".join(sorted(languages_here)) or "no language"
             show.err.say(f"{name}: waits for an executor that has {language}; now they have {have}")
+    live = len(tasks) == 1 and not quiet and show.err.is_terminal
+    reasons: dict[str, str] = {}
     try:
-        if len(tasks) > 1 or quiet or not show.err.is_terminal:
-            return [api.follow(task, lambda _: None) for task in tasks]
-        with show.err.status("pending") as line:
-            return [api.follow(tasks[0], lambda task: line.update(show.verdict_text(task)))]
+        with show.err.status(_line(tasks[0])) if live else contextlib.nullcontext() as line:
+
+            def changed(task: Task) -> None:
+                if task.waits is not None and reasons.get(task.id) != task.waits.reason:
+                    reasons[task.id] = task.waits.reason
+                    show.err.say(f"{task.id} has {show.waits_words(task.waits)}", "yellow")
+                if line is not None:
+                    line.update(_line(task))
+
+            return [api.follow(task, changed) for task in tasks]
     except KeyboardInterrupt:
         ids = " ".join(task.id for task in tasks)
         show.err.say(f"judging goes on without you; look with: judgectl get {ids}")
         raise
+
+
+def _line(task: Task) -> Text:
+    """The live line: where the submission is, its id, and how long it waits."""
+    waited = f"  {task.waits.seconds:.0f} s" if task.waits is not None else ""
+    return Text.assemble(show.outcome_text(task), f"  {task.id}{waited}")
 
 
 class TaskRow(Protocol):

@@ -163,8 +163,9 @@ def test_judging_continues_after_ctrl_c(cluster: Cluster, person: Person) -> Non
     os.close(theirs)
     output = b""
     with io.FileIO(near) as terminal:
-        while b"pending" not in output:
+        while f"{task} has waited for".encode() not in output:
             output += terminal.read(1000)
+        assert f"pending  {task}".encode() in output
         following.send_signal(signal.SIGINT)
         assert following.wait(timeout=60) == 130
         with contextlib.suppress(OSError):  # the terminal's other end is closed

@@ -99,7 +99,8 @@ def test_a_file_of_a_package_is_judged_against_its_problem(cluster: Cluster, tmp
 
 
 def test_standard_input_and_free_runs(cluster: Cluster) -> None:
-    assert "42" in ctl(cluster, "submit", "-l", "python3", "-", stdin="print(6 * 7)\n")
+    text = ctl(cluster, "submit", "-l", "python3", "-", stdin="print(6 * 7)\n")
+    assert text.startswith("ran ") and "42" in text
     task = ctl_json(cluster, "submit", "--command", "tr a-z A-Z", "--stdin", str(ROOT / "pyproject.toml"))
     assert task["result"]["stdout"] == (ROOT / "pyproject.toml").read_text().upper()
     assert task["verdict"] == "AC"

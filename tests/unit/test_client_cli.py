@@ -10,6 +10,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from judge.languages.table import guess, load_table
 from judge.model.verdicts import Verdict
 from judge_cli import __main__ as cli
 from judge_cli import access, companion, comparing, errors, following, gateway, problems, project, running, screen
-from tests.support.servers import free_port
+from tests.support.servers import free_port, wait_for
 
 TREE = Path(__file__).parents[2] / "clients/cli/judge_cli"
 
@@ -252,6 +253,35 @@ def test_events_out_of_lines() -> None:
 def test_an_event_that_is_not_json_is_one_sentence() -> None:
     with pytest.raises(errors.ClientError, match="is not JSON"):
         list(gateway.parse_events([b"data: <html>\n", b"\n"]))
+
+
+def test_a_wait_is_explained_once_for_each_reason(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(following, "_QUIET_SECONDS", 0.0)
+    reasons = ["all are drained", "all are drained", "all are full"]
+    asked: list[str] = []
+
+    class Waiting:
+        def events(self, _: str) -> Iterator[dict[str, Any]]:
+            yield {"status": "pending"}
+            wait_for(lambda: len(asked) >= len(reasons), what="looks at the submission")
+            yield {"verdict": "AC", "status": "success", "done": True}
+
+        def json(self, _: str, path: str) -> dict[str, Any]:
+            asked.append(path)
+            return {"waits": {"reason": reasons[min(len(asked), 3) - 1], "seconds": 6.2}}
+
+    assert following.follow(Waiting(), "a1") is not None  # type: ignore[arg-type]
+    assert set(asked) == {"/submissions/a1"}
+    lines = ["a1 has waited for 6 s: all are drained", "a1 has waited for 6 s: all are full"]
+    assert capsys.readouterr().err.splitlines() == lines
+
+
+def test_a_program_without_tests_has_run_and_is_not_accepted() -> None:
+    task = {"id": "a1", "verdict": "AC", "status": "success", "created": "", "submission": {"command": "true"}}
+    assert following.row(task)[3] == "ran"
+    assert following.row({**task, "submission": {"problem": "hello"}})[3] == "AC"
 
 
 # --- the difference, and what a terminal obeys -----------------------------------------------------------------

@@ -458,6 +458,57 @@ def test_an_interrupted_wait_says_that_judging_goes_on(capsys: pytest.CaptureFix
     )
 
 
+def test_a_submission_that_waits_is_looked_at_again() -> None:
+    task = m.Task(id="1" * 24, submission=m.Submission(command="true"), status="pending", done=False, created="")
+    waits = m.Waits(reason="all are drained", seconds=6)
+    done = {"done": True, "status": m.Status.SUCCESS, "verdict": m.Verdict.AC}
+    answers = [task.model_copy(update=change) for change in ({"waits": waits}, done)]
+    paths: list[str] = []
+    seen: list[m.Task] = []
+
+    def reply(path: str) -> tuple[int, bytes]:
+        paths.append(path)
+        return 200, answers[len(seen)].model_dump_json().encode()
+
+    with serving([Server(Gateway)]) as (server,):
+        server.reply = reply
+        with api.Api(context.Context(f"http://127.0.0.1:{server.server_port}", "t")) as client:
+            assert client.follow(task, seen.append).verdict == "AC"
+    assert [task.waits for task in seen] == [waits, None]
+    assert paths == [f"/api/v1/submissions/{task.id}?wait=5.5&version=0"] * 2
+
+
+def test_a_wait_is_explained_once_for_each_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    task = m.Task(id="1" * 24, submission=m.Submission(command="true"), status="pending", done=False, created="")
+    done = task.model_copy(update={"done": True, "status": m.Status.SUCCESS, "verdict": m.Verdict.AC})
+
+    class Waiting:
+        def request(self, *_: object) -> object:
+            return types.SimpleNamespace(json=lambda: {"languages": []})
+
+        def follow(self, task: m.Task, changed: Callable[[m.Task], None]) -> m.Task:
+            for seconds, reason in ((6, "all are drained"), (12, "all are drained"), (18, "all are full")):
+                waits = m.Waits(reason=reason, seconds=seconds)
+                changed(task.model_copy(update={"waits": waits}))
+            return done
+
+    assert submit.follow_handed(Waiting(), [task], quiet=True) == [done]  # type: ignore[arg-type]
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == [f"{task.id} has waited for 6 s: all are drained", f"{task.id} has waited for 18 s: all are full"]
+    waiting = task.model_copy(update={"waits": m.Waits(reason="all are full", seconds=18)})
+    assert submit._line(waiting).plain == f"pending  {task.id}  18 s"
+
+
+def test_a_program_without_tests_has_run_and_is_not_accepted(capsys: pytest.CaptureFixture[str]) -> None:
+    free, judged = m.Submission(command="true"), m.Submission(problem="hello", source="x", language="c")
+    for sub, word in ((free, "ran"), (judged, "AC")):
+        task = m.Task(id="1" * 24, submission=sub, status="success", verdict="AC", done=True, created="")
+        show.print_task(task)
+        assert capsys.readouterr().out.startswith(f"{word}  ")
+        assert show.tasks_table([task]).rows[0][4].plain == word
+        assert submit.exit_code(task) == 0
+
+
 def test_the_version_needs_no_imports() -> None:
     code = (
         "import sys; sys.argv = ['judgectl', '--version']; from judge.ctl.start import main; main();"

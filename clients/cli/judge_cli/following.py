@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,16 +13,26 @@ from judge_cli.errors import EXIT_CANCELLED, EXIT_FAILED, EXIT_INTERRUPTED
 from judge_cli.gateway import Gateway, address
 
 _INPUT_LINES = 20
+# After so many seconds without news it is asked why a submission in such a state waits.
+_QUIET_SECONDS = 5.5
+_WAITING = {"pending", "retrying"}
 
 
 def follow(gateway: Gateway, task_id: str) -> dict[str, Any] | None:
     """Wait until a submission is judged; None after Ctrl-C, when its id has been printed."""
-    status = screen.Status()
+    status, state, reason = screen.Status(), "", ""
+    path = address("submissions", task_id)
     try:
         for event in _interruptible(gateway.events(task_id)):
-            status.show(event.get("verdict") or event.get("status") or "")
+            state = event.get("verdict") or event.get("status") or state
+            waits = gateway.json("GET", path).get("waits") if not event and state in _WAITING else None
+            if waits and waits["reason"] != reason:
+                reason = waits["reason"]
+                status.show("")
+                screen.note(f"{task_id} has waited for {waits['seconds']:.0f} s: {reason}")
+            status.show(f"{state}  {task_id}" + (f"  {waits['seconds']:.0f} s" if waits else ""))
         status.show("")
-        task: dict[str, Any] = gateway.json("GET", address("submissions", task_id))
+        task: dict[str, Any] = gateway.json("GET", path)
     except KeyboardInterrupt:
         status.show("")
         screen.note(f"judging goes on without you; look with: judge-cli follow {task_id}")
@@ -30,7 +41,10 @@ def follow(gateway: Gateway, task_id: str) -> dict[str, Any] | None:
 
 
 def _interruptible(events: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The same, read by another thread: on Windows Ctrl-C does not end a thread's wait for the network."""
+    """The same, read by another thread: on Windows Ctrl-C does not end a thread's wait for the network.
+
+    An empty event stands for some seconds without one.
+    """
     items: queue.Queue[dict[str, Any] | BaseException | None] = queue.Queue()
 
     def read() -> None:
@@ -42,11 +56,15 @@ def _interruptible(events: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]
             items.put(exc)
 
     threading.Thread(target=read, daemon=True).start()
+    last = time.monotonic()
     while True:
         try:
             item = items.get(timeout=0.2)
         except queue.Empty:
-            continue
+            if time.monotonic() - last < _QUIET_SECONDS:
+                continue
+            item = {}
+        last = time.monotonic()
         if item is None:
             return
         if isinstance(item, BaseException):
@@ -65,13 +83,15 @@ def exit_code(task: dict[str, Any] | None) -> int:
 def show(gateway: Gateway, task: dict[str, Any]) -> None:
     """Print verdict, reason, the compiler's messages, and of the first failing test what this person may see."""
     result, submission = task.get("result") or {}, task["submission"]
-    verdict = task.get("verdict") or task["status"]
+    verdict = _verdict(task)
     parts = [submission.get("language"), task.get("judged_by")]
     parts += [f"score {result['score']:g}"] if result.get("score") is not None else []
     parts += [f"cpu {screen.seconds(result['cpu'])}", f"memory {screen.size(result['memory'])}"] if result else []
     parts += [f"judged in {screen.seconds(task['latency'])}"] if task.get("latency") is not None else []
     details = "".join(f" · {part}" for part in parts if part)
-    screen.say(f"{verdict}  {task['id']}  {subject(submission)}{details}", screen.colour_codes(verdict))
+    screen.say(
+        f"{verdict}  {task['id']}  {subject(submission)}{details}", screen.colour_codes(task.get("verdict") or "")
+    )
     if result.get("reason"):
         screen.say(result["reason"])
     if result.get("compile_log") and verdict == "CE":
@@ -89,8 +109,14 @@ def row(task: dict[str, Any]) -> list[str]:
     """A submission in a list: id, what, language, verdict, CPU time, memory, time."""
     result, submission = task.get("result"), task["submission"]
     figures = [screen.seconds(result["cpu"]), screen.size(result["memory"])] if result else ["", ""]
-    cells = [task["id"], subject(submission), submission.get("language") or "", task.get("verdict") or task["status"]]
+    cells = [task["id"], subject(submission), submission.get("language") or "", _verdict(task)]
     return [*cells, *figures, task["created"][:19].replace("T", " ")]
+
+
+def _verdict(task: dict[str, Any]) -> str:
+    """The verdict or status; `ran` for a program that ran to its end and was compared with nothing."""
+    verdict, submission = task.get("verdict") or task["status"], task["submission"]
+    return "ran" if verdict == "AC" and not submission.get("problem") and not submission.get("tests") else str(verdict)
 
 
 def subject(submission: dict[str, Any]) -> str:
