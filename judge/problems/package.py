@@ -50,6 +50,14 @@ def read_package(
         return package
 
 
+def check_name(path: Path, name: str) -> None:
+    """PackageError unless the problem of the package at `path` may have this name."""
+    if not _NAME.fullmatch(name):
+        raise PackageError(
+            f"{path}: '{clean(name, 80)}' cannot be a problem's name; use letters, digits and . _ + - (at most 63)"
+        )
+
+
 def open_reader(
     stack: contextlib.ExitStack,
     path: Path,
@@ -65,11 +73,7 @@ def open_reader(
     )
     if opened.report is not None and overrides.name is None:
         package_name = slug(package_name)[:63]
-    if not _NAME.fullmatch(package_name):
-        raise PackageError(
-            f"{path}: '{clean(package_name, 80)}' cannot be a problem's name; "
-            "use letters, digits and . _ + - (at most 63)"
-        )
+    check_name(path, package_name)
     if opened.report is None:
         reader = Reader(tree, package_name, overrides, look=look)
         # In packages of other formats these are among the notes.

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from judge.ctl.problem import template
 from judge.problems.package import read_package
+from tests.support import packages
 from tests.support.cluster import Cluster, processes_of, running
 from tests.support.cluster import judgectl as ctl
 
@@ -36,6 +39,24 @@ def test_examples_verify(cluster: Cluster, name: str) -> None:
     rows = verified(cluster, str(PACKAGES / name))
     assert all(row["right"] for row in rows.values())
     assert len(rows) >= 3
+
+
+@pytest.mark.parametrize("kind", template.TYPES)
+def test_a_new_package_verifies(cluster: Cluster, kind: str, tmp_path: Path) -> None:
+    ctl(cluster, "problem", "new", str(tmp_path / "fresh"), "--type", kind)
+    rows = verified(cluster, str(tmp_path / "fresh"))
+    assert len(rows) == 2 and all(row["right"] for row in rows.values())
+
+
+def test_the_tutorial_ends_with_an_accepted_submission(cluster: Cluster, tmp_path: Path) -> None:
+    environ = {**packages.with_judgectl(), "JUDGE_CONTEXT": str(cluster.directory / "client.yml")}
+    run = subprocess.run(
+        ["bash", "-e", "-c", packages.tutorial()], cwd=tmp_path, env=environ, capture_output=True, text=True,
+        check=False, timeout=300,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    assert "double: 2 submissions, all as expected" in run.stdout
+    assert run.stdout.splitlines()[-1].startswith("AC  ")
 
 
 @pytest.mark.parametrize(

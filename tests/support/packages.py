@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import subprocess
+import sys
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,6 +26,16 @@ from judge.problems.package import Package, manifest_bytes, read_package
 
 ByteFiles = dict[str, bytes]
 SHA = "0" * 64
+
+
+def tutorial() -> str:
+    """The commands of the tutorial in docs/problems.md."""
+    return (Path(__file__).parents[2] / "docs/problems.md").read_text().partition("```sh\n")[2].partition("```")[0]
+
+
+def with_judgectl() -> dict[str, str]:
+    """An environment whose shell finds judgectl."""
+    return {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 
 
 def folder(parent: Path, files: ByteFiles, name: str = "sum") -> Path:

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from judge.common.errors import PackageError
 from judge.ctl.main import app
+from judge.ctl.problem import template
 from judge.problems.package import read_package
 from judge.problems.reading.checks import check_package
 from tests.support import packages
@@ -247,11 +248,35 @@ def test_a_sample_that_shows_an_output_which_is_not_accepted(tmp_path: Path) -> 
 
 
 def test_the_first_package_of_the_documentation_has_no_error(tmp_path: Path) -> None:
-    """The commands of docs/problems.md, but for those that need a cluster."""
-    page = (Path(__file__).parents[2] / "docs/problems.md").read_text()
-    block = page.partition("```sh\n")[2].partition("```")[0]
-    making = [line for line in block.splitlines() if not line.startswith("judgectl ")]
-    subprocess.run(["bash", "-e", "-c", "\n".join(making)], cwd=tmp_path, check=True, timeout=60)
-    result = CliRunner().invoke(app, ["problem", "check", str(tmp_path / "double")])
+    """The tutorial up to its check; tests/integration/test_problem_verify.py follows all of it."""
+    commands = packages.tutorial().partition("judgectl problem import")[0]
+    run = subprocess.run(
+        ["bash", "-e", "-c", commands], cwd=tmp_path, env=packages.with_judgectl(), capture_output=True, text=True,
+        check=False, timeout=100,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    assert "double: 0 errors, 1 warning" in run.stdout and "license: is unknown" in run.stdout
+
+
+@pytest.mark.parametrize("kind", template.TYPES)
+def test_a_new_package_passes_the_check(kind: str, tmp_path: Path) -> None:
+    folder = tmp_path / "two-numbers"
+    result = CliRunner().invoke(app, ["problem", "new", str(folder), "--type", kind])
     assert result.exit_code == 0, result.output
-    assert "double: 0 errors" in result.output
+    (line,) = findings(folder)
+    assert line.startswith("warning: two-numbers/problem.yaml:5: license: is unknown")
+    with read_package(folder) as package:
+        assert kind in package.manifest.type and package.manifest.title == "Two numbers"
+        assert len(package.manifest.tests) == 3 and len(package.manifest.input_validators) == 1
+
+
+def test_a_new_package_replaces_nothing(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    for name, options, sentence in (
+        ("mine", [], "mine: exists already; name a new directory"),
+        ("-a b", [], "'-a b' cannot be a problem's name"),
+        ("other", ["--type", "guess"], "--type: 'guess' is not known; choose pass-fail, scoring or interactive"),
+    ):
+        result = CliRunner().invoke(app, ["problem", "new", *options, "--", str(tmp_path / name)])
+        assert sentence in str(result.exception)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"] and not list((tmp_path / "mine").iterdir())

@@ -19,7 +19,7 @@ from judge.common.text import decimal, several
 from judge.ctl import show
 from judge.ctl.api import connect
 from judge.ctl.options import TABLE, Output, check_choice
-from judge.ctl.problem import cases, checking, exporting, importing, making, showing, uploading, verifying
+from judge.ctl.problem import cases, checking, exporting, importing, making, showing, template, uploading, verifying
 from judge.ctl.problem.trial import present
 from judge.ctl.text import moment
 from judge.model.problem import ProblemInfo, ProblemsReply
@@ -82,6 +82,19 @@ def _interruptible() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@app.command("new")
+def problem_new(
+    target: Annotated[Path, typer.Argument(metavar="NAME", help="The problem's name: a new directory.")],
+    problem_type: Annotated[str, typer.Option("--type", help=f"{', '.join(template.TYPES)}.")] = template.TYPES[0],
+    output: Output = TABLE,
+) -> None:
+    """Write a small package that passes every check, to be edited: statement, tests, validator, submissions."""
+    check_choice("--type", problem_type, *template.TYPES)
+    files = template.create(target, problem_type)
+    words = f"{target}: {len(files)} files written; edit them, then 'judgectl problem check {target}'"
+    show.tell(output, {"problem": target.name, "files": files}, words)
 
 
 @app.command("check")
