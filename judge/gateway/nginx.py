@@ -6,6 +6,7 @@ uWSGI is busy for as long as the application needs, and no longer.
 
 from __future__ import annotations
 
+import html
 import json
 import logging
 import os
@@ -34,9 +35,20 @@ from judge.config import GatewayConfig
 from judge.gateway import assets
 from judge.gateway.admission import SMALL_BODY
 from judge.gateway.api import answers
+from judge.gateway.policy import content_policy
 from judge.gateway.uwsgi import HARAKIRI, socket_name
 
 _TEMPLATE: Final = Path(__file__).with_name("nginx.conf.j2")
+_PAGE: Final = """<!doctype html>
+<html lang="en">
+<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark"><title>That did not work · Judge</title>
+<link rel="stylesheet" href="{css}"></head>
+<body><main><div class="narrow card"><h1>That did not work</h1>
+<p>{sentence}</p>
+<p>Your browser's Back button leads to what you typed. <a href="/">To the problems</a></p></div></main></body>
+</html>
+"""
 _CONNECTIONS: Final = 16_384
 # Files that nginx has open beside two for each connection.
 _SPARE_FILES: Final = 512
@@ -68,6 +80,7 @@ def render(config: GatewayConfig, spool: Path, connections: int, backlog: int) -
         judge0_origins=judge0.let_in if judge0 else [],
         listen=config.listen,
         name=config.name,
+        policy=content_policy(),
         proxied=config.proxied,
         spool_dir=re.sub(r'(["\\])', r"\\\1", str(spool)),
         uwsgi_socket=socket_name(config),
@@ -76,7 +89,7 @@ def render(config: GatewayConfig, spool: Path, connections: int, backlog: int) -
 
 
 def errors(config: GatewayConfig) -> dict[str, bytes]:
-    """The files of nginx's own answers: by status and form, in the words and shapes of the application. Pure."""
+    """The files of nginx's own answers: by status and form, in the words and shapes of the application."""
     small, large = size(SMALL_BODY), size(config.limits.body_bytes)
     sentences: dict[int, JudgeError] = {
         400: UsageError("the request cannot be understood: its head is not valid HTTP, or too large"),
@@ -92,7 +105,8 @@ def errors(config: GatewayConfig) -> dict[str, bytes]:
     for status, error in sentences.items():
         contents[f"{status}.api"] = answers.problem_text(error, "")[0].encode()
         contents[f"{status}.judge0"] = json.dumps({"error": str(error)}).encode()
-        contents[f"{status}.page"] = f"{error}\n".encode()
+        sentence = html.escape(f"{error}."[:1].upper() + f"{error}."[1:])
+        contents[f"{status}.page"] = _PAGE.format(css=assets.address("app.css"), sentence=sentence).encode()
     return contents
 
 

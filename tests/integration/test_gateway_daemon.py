@@ -160,6 +160,9 @@ def test_run_serves_and_leaves_nothing(settings, work):
                 "/api/v1/submissions", content=b"{" * 3_000_000, headers={"Content-Type": "application/json"}
             )
             assert answer.status_code == 413 and "too large" in answer.json()["error"]
+            answer = http.post("/submit", content=b"x" * 3_000_000)
+            assert answer.status_code == 413 and answer.headers["Content-Type"] == "text/html; charset=utf-8"
+            assert "<p>The body is too large; " in answer.text and "Content-Security-Policy" in answer.headers
             answer = http.post("/api/v1/submissions", content=b"x" * 1_500_000, headers={"Authorization": "Bearer no"})
             assert answer.status_code == 401
             answer = http.post(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import io
 import json
 import threading
@@ -161,7 +162,8 @@ def test_errors_of_nginx_have_the_shapes_of_the_application(config):
         api = json.loads(files[f"{status}.api"])
         assert api["code"] == code
         assert json.loads(files[f"{status}.judge0"]) == {"error": api["error"]}
-        assert files[f"{status}.page"].decode() == api["error"] + "\n"
+        page = files[f"{status}.page"].decode()
+        assert html.escape(api["error"][1:]) in page and '<a href="/">To the problems</a>' in page
 
 
 def test_lines_of_nginx_keep_their_levels():
