@@ -437,7 +437,10 @@ def test_an_admin_does_all_on_the_pages(app, admin) -> None:
     for verb, state in (("disable", True), ("enable", False)):
         assert browser.post(page, page, do=verb).status_code == 303
         assert admin("GET", page).json["disabled"] is state
-    assert browser.post(page, page, do="delete").status_code == 303
+    refusal = browser.post(page, page, do="delete", confirm="newbi")
+    assert refusal.status_code == 400 and "type its name, newbie, to confirm" in refusal.text
+    assert admin("GET", page).status_code == 200
+    assert browser.post(page, page, do="delete", confirm="newbie").status_code == 303
     assert browser.get(page).status_code == 404
     for verb in ("disable", "delete", "nonsense"):
         assert browser.post("/users/boss", "/users/boss", do=verb).status_code in {400, 403}

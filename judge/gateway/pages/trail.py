@@ -10,7 +10,7 @@ from flask import flash, g, redirect, render_template, request, url_for
 from judge.common.errors import ConflictError, NotFoundError
 from judge.gateway.api import deleting
 from judge.gateway.pages.table import listing, page, services
-from judge.model.audit import AuditQuery, AuditReply
+from judge.model.audit import AuditQuery, AuditReply, folded
 from judge.model.deleting import DeletionPreview, Purged
 
 _CONDITIONS = ("actor", "action", "object", "origin", "since", "until", "before")
@@ -20,7 +20,8 @@ _BACK = {"submission": "submissions", "problem": "problems", "user": "audit"}
 @page("/audit", role="admin")
 def audit() -> Any:
     entries = listing("audit", AuditQuery, AuditReply(entries=[]), _CONDITIONS, times=("since", "until"))
-    return render_template("audit.html", listing=entries), 400 if entries.error else 200
+    text = render_template("audit.html", listing=entries, entries=folded(entries.reply.entries))
+    return text, 400 if entries.error else 200
 
 
 @page("/delete", name="delete", role="admin")

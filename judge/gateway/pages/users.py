@@ -53,7 +53,7 @@ def _user(name: str, error: str = "", new_token: p.TokenMade | None = None) -> s
     tokens = services.cluster.call("tokens", p.TokensQuery(user=account.name, limit=200), p.TokensReply).tokens
     return render_template(
         "user.html", account=account, tokens=tokens, error=error, new_token=new_token, usual=p.USUAL,
-        scopes=people.givable(g.principal),
+        scopes=people.givable(g.principal), confirming=request.form.get("do") == "delete",
     )  # fmt: skip
 
 
@@ -99,6 +99,8 @@ def _password(name: str) -> str:
 def _delete(name: str) -> str:
     if name == g.principal.user:
         raise UsageError(f"user '{name}' is you; another admin can delete the account")
+    if request.form.get("confirm", "").strip() != name:
+        raise UsageError(f"the account is not deleted; type its name, {name}, to confirm")
     services.cluster.call("user_delete", p.UserRef(name=name), m.Empty)
     return f"{name} is deleted."
 
