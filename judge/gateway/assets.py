@@ -1,7 +1,7 @@
 """The static files of the pages, under names that change with their content. nginx serves them, compressed.
 
-The editor is CodeMirror 5 as Debian packages it, put into one script and one style sheet. A gateway without the package
-`libjs-codemirror` has no editor: pages show plain fields, and nothing else changes.
+The editor is CodeMirror 5 as Debian packages it: a script, a style sheet and a script for each mode. A gateway without
+the package `libjs-codemirror` has no editor: pages show plain fields, and nothing else changes.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ _STATIC: Final = Path(__file__).parent / "static"
 def assets() -> dict[str, tuple[str, bytes]]:
     """Each file by its plain name: the name under which it is served, and its content."""
     contents = {path.name: path.read_bytes() for path in sorted(_STATIC.iterdir())}
-    if editor.available():
-        contents |= {f"codemirror.{kind}": editor.bundle(kind) for kind in ("css", "js")}
+    contents |= editor.files()
     return {name: (_served_name(name, content), content) for name, content in contents.items()}
 
 

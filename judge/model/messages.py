@@ -103,6 +103,11 @@ class Test(Message):
     answer: str | None = None
     answer_blob: Sha256 | None = None
 
+    @property
+    def answered(self) -> bool:
+        """Return whether outputs are compared with an answer; else AC means that the program ran to its end."""
+        return self.answer is not None or self.answer_blob is not None
+
 
 class SourceFile(Message):
     """One file of a submission: `text`, or `base64` of bytes that are no UTF-8 text. Neither: it is in a list only."""

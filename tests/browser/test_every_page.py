@@ -234,11 +234,11 @@ def test_an_account_from_its_adding_to_its_deletion(browser, ids):
     browser.sees("You need a name and password")
     browser.enter("eve", f"{PASSWORD} 2")
     show(browser, ids, Page("", "user", "/users/eve"))
-    for button, message in [
-        ("Disable", "disabled: no log-in"),
-        ("Enable", "may come in again"),
-        ("Delete the account", "eve is deleted."),
-    ]:
+    for button, message in [("Disable", "disabled: no log-in"), ("Enable", "may come in again")]:
         browser.press(button)
         browser.sees(message)
+    browser.all("details.more summary")[-1].click()
+    browser.fill(confirm="eve")
+    browser.press("Delete the account")
+    browser.sees("eve is deleted.")
     assert browser.complaints() == []

@@ -76,7 +76,7 @@ def test_the_page_of_a_submission_follows_it_to_the_verdict(chrome, executor):
     browser.shot("live-running")
     executor.report(wrong(assignment), vacant=0)
     browser.sees("WA Wrong answer", timeout=5)
-    assert "2 of 3 accepted" in browser.text()
+    assert "2 of 3 passed" in browser.text()
     assert "Cancel" not in browser.text()
     assert browser.driver.title.startswith("WA")
     assert browser.driver.execute_script("return window.sameDocument"), "the page was not loaded again"

@@ -16,6 +16,7 @@ from judge.gateway.pages import views
 from judge.judicator.documents import MinuteDocument
 from judge.judicator.figures.series import minute, series
 from judge.model import messages as m
+from judge.model.audit import AuditReply
 from judge.model.base import CoreSpeed
 from judge.model.figures import HistoryReply, Start, VersionChange
 from judge.model.overview import DrainRequest, ExecutorsReply, MarksReply, UsageReply
@@ -273,6 +274,51 @@ def test_overview_of_a_new_cluster(admin, prepared):
     assert "Nothing has been handed in yet" in page and "No leader at the moment" in page
 
 
+def test_everybody_reads_the_help_page(app, ada, prepared):
+    prepared.asked.clear()
+    page = app.test_client().get("/help")
+    words = text_of(page)
+    assert page.status_code == 200 and not prepared.asked and "Log out" not in words
+    for verdict in m.Verdict:
+        about = verdict.about
+        assert f"{verdict.value} {about.title} {about.meaning} {about.advice}" in words
+        assert f'<tr id="{verdict.value}">' in page.text
+    assert "COBOL" in words and "/usr/bin/gcc -O2" in words and "1000 bytes" in words
+    assert all('href="/help"' in ada.get(path).text for path in ("/", "/submit", "/none"))
+    page = text_of(ada.get("/help"))
+    assert "Log out" in page and "4 languages" in page and "COBOL" not in page, "what executors offer"
+    prepared.answers.clear()
+    assert ada.get("/help").status_code == 200
+
+
+def test_nothing_leads_to_a_problem_that_is_hidden_again(ada, admin, prepared):
+    prepared.tasks(_full(submission=m.Submission(user="ada", language="c", source="x", problem="hello")))
+    for path in (f"/submissions/{ID}", "/submissions"):
+        assert 'href="/problems/hello' in ada.get(path).text
+    prepared.answers["problems"] = ProblemsReply(problems=[])
+    for path in (f"/submissions/{ID}", "/submissions"):
+        page = ada.get(path)
+        assert page.status_code == 200 and "hello" in page.text and "/problems/hello" not in page.text
+
+
+def test_what_did_not_run_has_no_time_and_no_memory(ada, prepared):
+    failed = m.Result(compile_log="x", compile=m.RunUsage(cpu=0.1, wall=0.1, memory=9, exit_code=1))
+    prepared.tasks(make_task(done=True, status="compile_failed", verdict="CE", result=failed))
+    for path in (f"/submissions/{ID}", "/submissions"):
+        page = text_of(ada.get(path))
+        assert " 0 ms" not in page and "0 bytes" not in page, page
+
+
+def test_the_trail_is_folded_as_judgectl_shows_it(admin, prepared):
+    fields = dict.fromkeys(("actor", "role", "object", "origin", "gateway", "trace"), "x")
+    fields |= {"id": ID, "at": "2026-01-31T12:00:05Z", "action": "problem.import", "call": "c1"}
+    entries = [{**fields, "outcome": outcome} for outcome in ("done", "begun")]
+    prepared.answers["audit"] = AuditReply.model_validate({"entries": entries, "next": None})
+    page = admin.get("/audit")
+    assert page.text.count("<td>problem.import</td>") == 1 and "begun" not in page.text
+    assert page.text.index("Delete all data of a user") < page.text.index("<td>problem.import</td>")
+
+
 def test_the_account_page_shows_use_and_allowance(ada, prepared):
     allowance = Allowance(own_tests=False, repeats=None, waiting=7, stored_bytes=3 * 1024**2)
     used = UsageReply(allowance=allowance, waiting=2, running=1, stored_bytes=1024**2)
@@ -284,7 +330,7 @@ def test_the_account_page_shows_use_and_allowance(ada, prepared):
         "Judged now 1",
         "Stored 1 MiB of 3 MiB",
         "no: programs to problems only",
-        "Time of all runs without a problem 300 s",
+        "Time of all runs without a problem 5 min",
         "Repeated tests no limit",
         "Slots at once 75 %",
     ):
@@ -375,11 +421,12 @@ def test_drain_and_resume(admin, ada, prepared):
     assert answer.status_code == 403 and "role admin" in answer.text
 
 
-def test_problems(ada, prepared):
+def test_problems(ada, admin, prepared):
     page = text_of(ada.get("/problems"))
-    assert "Hello, you! hello" in page and "2.00 s" in page
+    assert "Hello, you! hello" in page and "2 s" in page
     prepared.answers["problems"] = ProblemsReply(problems=[])
-    assert "There are no problems yet" in text_of(ada.get("/problems"))
+    assert "There is no problem for you yet" in text_of(ada.get("/problems"))
+    assert "judgectl" not in ada.get("/problems").text and "judgectl problem import" in admin.get("/problems").text
 
 
 # --- submissions -----------------------------------------------------------------------------------------------
@@ -389,6 +436,7 @@ def test_search(admin, prepared):
     prepared.answers["search"] = lambda request: m.SearchReply(tasks=[make_task()], next=ID)
     page = admin.get("/submissions?verdict=WA&language=klingon&problem=hello&user=")
     assert prepared.asked[-2][1] == m.SearchRequest(verdict="WA", language="klingon", problem="hello", limit=25)
+    assert "Accepted, or ran</option>" in page.text and '<option value="pending">Waiting</option>' in page.text
     assert '<option value="WA" selected>' in page.text and '<option value="klingon" selected>' in page.text
     assert f"verdict=WA&amp;language=klingon&amp;problem=hello&amp;before={ID}" in page.text
     page = admin.get(f"/submissions?verdict=WA&before={ID}")
@@ -414,10 +462,11 @@ def test_a_search_without_a_find(ada, prepared):
 @pytest.mark.parametrize("verdict", list(m.Verdict))
 def test_every_verdict_is_told_by_words(ada, prepared, verdict):
     status = m.Status.SUCCESS if verdict is m.Verdict.AC else m.Status.RUN_FAILED
-    judged = m.Submission(user="ada", language="cpp", source="x", tests=[m.Test(name="one", answer="1")])
+    judged = m.Submission(user="ada", language="cpp", source="x", problem="hello")
     prepared.tasks(make_task(submission=judged, status=status, done=True, verdict=verdict, result=m.Result()))
     page = ada.get(f"/submissions/{ID}")
     assert f"{verdict.value} {views.look(verdict).text}" in text_of(page)
+    assert (f'href="/help#{verdict.value}"' in page.text) is (verdict is not m.Verdict.AC)
     assert "http-equiv" not in page.text and ">Cancel<" not in page.text
 
 
@@ -468,7 +517,7 @@ def test_a_judged_submission_in_full(admin, prepared):
     page = admin.get(f"/submissions/{ID}")
     words = text_of(page)
     for text in (
-        "Wrong answer (test secret/1)", "1 of 2 accepted", "exit code 3", "gcc 12", "1.50 s", "e6 silent",
+        "Wrong answer (test secret/1)", "1 of 2 passed", "exit code 3", "gcc 12", "1.5 s", "e6 silent",
         "weak sandbox", "the beginning of 9.8 KiB", "repeated near the time limit",
         "first run 2.125 s CPU, 2.250 s wall; repeated with all other slots at rest",
     ):  # fmt: skip

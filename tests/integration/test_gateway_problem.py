@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import html
+import io
 import re
 
 import pytest
 
+from judge.config.allowance import Allowance
 from judge.model import messages as m
-from judge.model.overview import ExecutorsReply
-from judge.model.problem import ProblemInfo, ProblemsReply, Verification, VerificationReply, VerifiedRow
+from judge.model.overview import ExecutorsReply, UsageReply
+from judge.model.problem import ProblemInfo, ProblemProgram, ProblemsReply, Verification, VerificationReply, VerifiedRow
 from judge.model.statements import PagesReply
 from judge.problems.package import manifest_bytes
 from tests.support.gateway import (
     ADMIN,
+    ID,
     USER,
     Browser,
     Person,
@@ -59,6 +62,8 @@ def prepare(judicator):
             "executors": ExecutorsReply(executors=[executor_state()]),
             "problems": ProblemsReply(problems=[info(judicator, manifest) for manifest in manifests]),
             "problem_verification": VerificationReply(),
+            "usage": UsageReply(allowance=Allowance(), waiting=0, running=0),
+            "add": lambda request: m.AddReply(task=make_task(submission=request), created=True),
         }
         judicator.tasks(make_task(problem=m.ProblemRef(name="caves", hash="a" * 64)))
         return judicator
@@ -105,7 +110,7 @@ def test_the_page_has_all_that_one_needs_to_solve_it(ada):
     for sentence in (
         "CPU time limit 2 s", "Memory limit 1 GiB", "You walk through a cave", "Sample input 1 Copy Download 3 2 5 9 4",
         "Sample output 2 Copy Download impossible", "Sample input 3", "rooms.txt", "tools/view.py", "Your submissions",
-        "2 times the slowest accepted submission of the package (0.81 s), rounded up to a multiple of 1 s",
+        "2 times the slowest accepted submission of the package (810 ms), rounded up to a multiple of 1 s",
     ):  # fmt: skip
         assert sentence in text, text
     # The first sample stands where the statement says, the third, which it does not place, at its end.
@@ -250,7 +255,7 @@ def test_admins_see_the_verification_and_nobody_else(app, caves, judicator):
     for sentence in (
         "accepted/bfs.py", "4.0\N{MULTIPLICATION SIGN}", "no test is WA", "The margin is small",
         "no executor has kotlin", "The limit was inferred from accepted/bfs.py",
-        "time_limit_exceeded/quadratic.cpp (8.20 s)",
+        "time_limit_exceeded/quadratic.cpp (8.2 s)",
     ):  # fmt: skip
         assert sentence in text, text
     judicator.asked.clear()
@@ -272,6 +277,80 @@ def test_the_page_stays_while_the_cluster_knows_no_languages(ada, judicator):
     judicator.answers.pop("search")
     page = ada.get("/problems/caves")
     assert page.status_code == 200 and "You walk through" in words(page)
+
+
+PROGRAM = {"language": "c", "source": "int main(void) {}"}
+
+
+def sent(judicator):
+    return next(request for name, request in judicator.asked[::-1] if name == "add")
+
+
+def test_a_program_is_run_on_the_samples_and_on_an_input_of_ones_own(ada, caves, judicator):
+    page = ada.get("/problems/caves").text
+    assert 'value="samples">Run on the samples' in page and 'value="input">Run on this input' in page
+    answer = ada.post("/problems/caves", "/problems/caves", do="samples", stdin="7", **PROGRAM)
+    assert (answer.status_code, answer.headers["Location"]) == (303, f"/submissions/{ID}?problem=caves")
+    run = sent(judicator)
+    assert (run.problem, run.stdin, run.mode, run.source) == (None, None, "full", PROGRAM["source"])
+    assert (run.limits.cpu, run.limits.wall, run.limits.memory) == (2, 5, 1024**3)
+    samples = [test for test in caves.tests if test.sample]
+    assert [(test.input_blob, test.answer_blob) for test in run.tests] == [(s.input, s.answer) for s in samples]
+    ada.post("/problems/caves", "/problems/caves", do="input", stdin="7 8\r\n", **PROGRAM)
+    run = sent(judicator)
+    assert (run.problem, run.stdin, run.tests, run.limits.cpu) == (None, "7 8\n", [], 2)
+    ada.post("/problems/caves", "/problems/caves", stdin="7", **PROGRAM)
+    assert (sent(judicator).problem, sent(judicator).stdin) == ("caves", None)
+
+
+def test_a_run_leads_back_to_its_problem(ada, judicator):
+    tests = [m.Test(name="sample-1", input_blob="a" * 64, answer_blob="b" * 64)]
+    result = m.Result(tests=[m.TestResult(name="sample-1", verdict="AC")])
+    run = m.Submission(user="ada", language="c", source="x", tests=tests)
+    judicator.tasks(make_task(submission=run, done=True, status="success", verdict="AC", result=result))
+    page = ada.get(f"/submissions/{ID}?problem=caves")
+    assert "Passed" in words(page) and "Accepted" not in words(page)
+    assert f'href="/problems/caves?from={ID}#submit">Edit and resubmit' in page.text
+    assert "own tests for Cave Walk" in words(page)
+    page = ada.get(f"/submissions/{ID}?problem=none")
+    assert "Passed" in words(page) and "/problems/none" not in page.text and "Edit and resubmit" not in page.text
+
+
+def test_samples_have_no_answers_where_only_the_problem_s_own_validator_can_tell(app, prepare, judicator):
+    validator = ProblemProgram(name="v", language="c", main="v.c", files={"v.c": "a" * 64})
+    for changes in ({"validators": [validator]}, {"validator_flags": ["float_tolerance", "1e-6"]}):
+        prepare(problem(judicator.put, **changes))
+        browser = Browser(app.test_client(), USER)
+        browser.post("/problems/caves", "/problems/caves", do="samples", **PROGRAM)
+        assert [test.answered for test in sent(judicator).tests] == [False] * 3
+
+
+def test_a_problem_whose_programs_do_not_run_alone_offers_no_runs(app, prepare, judicator):
+    for manifest in (interactive(judicator.put), problem(judicator.put, include={"c": {"a.h": "a" * 64}})):
+        prepare(manifest)
+        browser = Browser(app.test_client(), USER)
+        path = f"/problems/{manifest.name}"
+        assert 'name="do"' not in browser.get(path).text
+        answer = browser.post(path, path, do="input", stdin="7", **PROGRAM)
+        assert answer.status_code == 400 and "runs with the whole problem only" in words(answer)
+        assert "int main(void) {}</textarea>" in answer.text and "7</textarea>" not in answer.text
+
+
+def test_who_may_not_run_own_tests_is_offered_no_runs(ada, judicator):
+    modest = Allowance(own_tests=False)
+    judicator.answers["usage"] = UsageReply(allowance=modest, waiting=0, running=0)
+    assert 'name="do"' not in ada.get("/problems/caves").text
+
+
+def test_an_error_keeps_the_statement_and_the_language_that_nobody_has(ada, judicator):
+    page = ada.get("/problems/caves?language=sv&kind=md")
+    assert 'action="/problems/caves?language=sv&amp;kind=md"' in page.text
+    answer = ada.post("/problems/caves", "/problems/caves?language=sv&kind=md", language="zz", source="", stdin="7")
+    assert answer.status_code == 400 and "Du går genom" in words(answer) and "7</textarea>" in answer.text
+    assert "<option selected>zz</option>" in answer.text
+    files = [(io.BytesIO(b"x"), "a.c"), (io.BytesIO(b"y"), "b.py")]
+    answer = ada.post("/problems/caves", "/problems/caves", language="", file=files)
+    assert answer.status_code == 400 and "Choose these files again: a.c, b.py." in words(answer)
 
 
 def test_problems_that_do_not_exist(ada, person):

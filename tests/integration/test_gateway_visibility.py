@@ -58,7 +58,7 @@ JUDGE0: dict[str, Any] = {
 }
 FORMS = {
     "submit": PROGRAM,
-    "problem_submit": PROGRAM,
+    "problem_submit": {**PROGRAM, "do": "samples"},
     "problem_change": {"to": "everyone"},
     "delete_go": {"problem": NAME},
 }

@@ -66,10 +66,16 @@ FLAGS = [
 ]  # fmt: skip
 
 
+# The editor stands in the field's place once the field is used.
 _INTO_EDITOR = """
-const editor = arguments[0].nextElementSibling?.CodeMirror;
-editor?.setValue(arguments[1]);
-return Boolean(editor);
+const [field, text, done] = arguments;
+field.focus();
+(function type() {
+  const editor = field.nextElementSibling?.CodeMirror;
+  if (!editor) return setTimeout(type, 20);
+  editor.setValue(text);
+  done();
+})();
 """
 _LISTEN = Path(__file__).with_suffix(".js").read_text(encoding="utf-8")
 _AXE_TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
@@ -144,8 +150,9 @@ class Chrome:
     def fill(self, **fields: str) -> None:
         for name, value in fields.items():
             field = self.element(f"main [name={name}]:not([type=hidden])")
-            # The editor stands in the field's place, and closes brackets that somebody types.
-            if self.driver.execute_script(_INTO_EDITOR, field, value):
+            # The editor closes brackets that somebody types.
+            if self.driver.execute_script("return Boolean(arguments[0].dataset.editor)", field):
+                self.driver.execute_async_script(_INTO_EDITOR, field, value)
                 continue
             if field.tag_name == "select":
                 next(option for option in Select(field).options if option.get_property("value") == value).click()
@@ -404,6 +411,12 @@ def _token_without_scope(browser: Chrome) -> None:
     browser.press("Make a token")
 
 
+def _delete_user(browser: Chrome) -> None:
+    browser.all("details.more summary")[-1].click()
+    browser.fill(confirm="nobody")
+    browser.press("Delete the account")
+
+
 _wrong_password = _send("Log in", user="mary", password="not her password")
 _differing_passwords = _send("Change the password", old="something", password="something longer", again="another thing")
 _webhook = _send("Save", name="standings", url="https://scores.example.org/judge")
@@ -421,6 +434,8 @@ PAGES = [
     ),
     Page("login-provider-refuses", "login_back", "/login/with/uni", person="", sees="Uppsala says: access_denied"),
     Page("login-provider-away", "login_with", "/login/with/away", person="", sees="does not answer"),
+    Page("help", "help", "/help", person="", act=_unfold, sees="COBOL"),
+    Page("help-person", "help", "/help", PERSON, sees="that are judged here now"),
     Page("home", "home", "/", PERSON, sees="Tried"),
     Page("overview", "overview", "/cluster", sees="Latest submissions"),
     Page("submit", "submit", "/submit?problem=caves"),
@@ -441,6 +456,8 @@ PAGES = [
     Page("problems", "problems", "/problems", sees="Cave Walk"),
     Page("problem", "problem", "/problems/caves", sees="no test is WA"),
     Page("problem-person", "problem", "/problems/guess", PERSON, sees="Sample interaction 1"),
+    Page("problem-runs", "problem", "/problems/caves", PERSON, _unfold, "Run on this input"),
+    Page("problem-wrong", "problem", "/problems/caves", PERSON, _send("Run on the samples"), "Choose one"),
     Page("problem-hidden", "problem", "/problems/guess", sees="Owners"),
     Page("executors", "executors", "/executors", act=_unfold, sees="hyper-threading"),
     Page("executor", "executor", "/executors/executor-2", sees="a new disk"),
@@ -457,6 +474,7 @@ PAGES = [
     Page("users-known", "users", "/users", act=_send("Add", name="mary"), sees="choose another name"),
     Page("user", "user", "/users/mary", sees="the bot of our"),
     Page("user-wrong", "user", "/users/mary", act=_send("Save", per_minute="many"), sees="valid integer"),
+    Page("user-delete", "user", "/users/mary", act=_delete_user, sees="type its name, mary, to confirm"),
     Page("user-token", "user", "/users/mary", act=_token, sees="shown this once"),
     Page("user-disabled", "user", "/users/linus", sees="Enable"),
     Page("rejudgings", "rejudgings", "/rejudgings", sees="Applied"),

@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 # Directories that the tests that are run below read.
 COPIED = ("judge", "docs", "plugins", "clients", "scripts", "tests/unit", "tests/support")
-VERDICT = '    ZZ = "ZZ", About("Fell asleep", "fell asleep", 9, "RTE", "drowsy", "pillow", "bold cyan", 19)\n'
+VERDICT = '    ZZ = "ZZ", About("Fell asleep", "fell asleep", 9, "RTE", "drowsy", "pillow", "bold cyan", 19, "", "")\n'
 METHOD = '    "nap": Method(m.Empty, m.Pong, _PEOPLE, reads=False),\n'
 # Plugins of pytest that these tests want: the others take longer to begin than all of the tests.
 BARE = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}

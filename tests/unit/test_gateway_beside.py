@@ -138,9 +138,13 @@ def test_places_as_compilers_name_them(message, name, line):
 
 def test_the_only_source_is_named_as_the_person_names_it():
     html = submission.linked(
-        "/box/main.c:3:5: error: x\n/usr/include/a.h:1: note", [submission.ShownSource("err.c", "src", 9)]
+        "/box/main.c: In function 'f':\n/box/main.c:3:5: error: x\n/usr/include/a.h:1: note, amain.c main.cc",
+        [submission.ShownSource("err <1>.c", "src", 9, "main.c")],
     )
-    assert str(html) == '<a href="#src-3">err.c:3</a>:5: error: x\n/usr/include/a.h:1: note'
+    assert str(html) == (
+        "err &lt;1&gt;.c: In function &#39;f&#39;:\n"
+        '<a href="#src-3">err &lt;1&gt;.c:3</a>:5: error: x\n/usr/include/a.h:1: note, amain.c main.cc'
+    )
 
 
 def test_only_shown_sources_are_linked():
@@ -162,7 +166,9 @@ def test_no_text_becomes_markup(text):
 
 def test_sources_are_numbered_as_the_page_shows_them():
     single = m.Submission(user="ada", language="cpp", source="1\n2\n")
-    assert [(s.name, s.anchor) for s in sources(single)] == [("main.cpp", "src")]
+    assert [(s.name, s.anchor, s.judged) for s in sources(single)] == [("main.cpp", "src", "main.cpp")]
+    java = m.Submission(user="ada", language="java", source="public class A {}", filename="B.java")
+    assert [(s.name, s.judged) for s in sources(java)] == [("B.java", "A.java")]
     files = [m.SourceFile.of(name, data) for name, data in (("a.c", b"x"), ("b.bin", b"\xff"), ("c.h", b"y"))]
     several = m.Submission(user="ada", language="c", files=files)
     assert [(s.name, s.anchor) for s in sources(several)] == [("a.c", "src-1"), ("c.h", "src-3")]
@@ -190,6 +196,9 @@ def test_every_mode_is_a_file_of_the_package():
     for name, _ in editor.MODES.values():
         assert (editor.HOME / f"mode/{name}/{name}.js").is_file(), name
     assert assets.address("codemirror.js").endswith(".js")
+    php, c = (assets.assets()[f"mode-{name}.js"][1] for name in ("php", "clike"))
+    assert all(f'defineMode("{name}"'.encode() in php for name in ("xml", "htmlmixed", "clike", "php"))
+    assert b'defineMode("clike"' in c and b"htmlmixed" not in c, "a mode has only what it stands on"
 
 
 def cost(text: str, among: list[submission.ShownSource] | None = None) -> float:

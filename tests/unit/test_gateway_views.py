@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge.gateway.pages import views
-from judge.model.messages import Status, TestResult, Verdict
+from judge.model.messages import Result, Status, Submission, Test, TestResult, Verdict
 from tests.support.gateway import make_task
 
 NOW = datetime.datetime(2026, 1, 31, 12, 0, 5, tzinfo=datetime.UTC)
@@ -53,7 +53,16 @@ def test_seconds_always_end_in_a_unit(value):
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0, "0 ms"), (0.0312, "31 ms"), (0.9999, "1.00 s"), (59.9, "59.90 s"), (125, "2 min 5 s"), (7260, "2 h 1 min")],
+    [
+        (0, "0 ms"),
+        (0.0312, "31 ms"),
+        (0.9999, "1 s"),
+        (1.25, "1.25 s"),
+        (59.9, "59.9 s"),
+        (59.999, "1 min"),
+        (125, "2 min 5 s"),
+        (7260, "2 h 1 min"),
+    ],
 )
 def test_seconds(value, text):
     assert views.seconds(value) == text
@@ -85,6 +94,20 @@ def test_progress(text, expected):
 
 def test_every_status_has_words():
     assert all(views.look(status).text for status in Status)
+
+
+@pytest.mark.parametrize(
+    ("tests", "words"), [([], "Ran"), ([Test(name="1")], "Ran"), ([Test(name="1", answer="7")], "Passed")]
+)
+def test_nothing_is_accepted_without_a_problem(tests, words):
+    submission = Submission(user="ada", language="c", source="x", tests=tests)
+    result = Result(tests=[TestResult(name="1", verdict=Verdict.AC), TestResult(name="2", verdict=Verdict.WA)])
+    task = make_task(submission=submission, done=True, verdict=Verdict.AC, result=result)
+    assert views.look(task).text == words
+    assert [look.text for look in views.looks(task).values()] == [words, "Wrong answer"]
+    of_problem = submission.model_copy(update={"problem": "sum", "tests": []})
+    task = make_task(submission=of_problem, done=True, verdict=Verdict.AC, result=result)
+    assert (views.look(task).text, views.looks(task)["1"].text) == ("Accepted", "Accepted")
 
 
 def test_a_task_looks_like_its_verdict_once_it_is_done():

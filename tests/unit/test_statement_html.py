@@ -179,7 +179,7 @@ def page_of(text, kind="md"):
 
 def view(files=FILES):
     public = {path.rpartition("/")[2]: PublicFile(name, "statement") for name, path in files.items()}
-    return View("p", "f" * 64, "P", [], {}, [], public, 0, None, "", "", "")
+    return View("p", "f" * 64, "P", [], {}, [], public, 0, False, [], None, "", "", "")
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from judge.languages.table import Language, load_table
+from judge.languages.table import load_table
 
 HOME: Final = Path("/usr/share/javascript/codemirror")
 
@@ -34,8 +35,8 @@ MODES: Final[dict[str, tuple[str, str]]] = {
     "objectivec": ("clike", "text/x-objectivec"), "octave": ("octave", "text/x-octave"),
 }  # fmt: skip
 
-# Modes that others stand on.
-_UNDER: Final = ("xml", "css", "htmlmixed")
+# Modes that another one stands on.
+_UNDER: Final = {"php": ("xml", "javascript", "css", "htmlmixed", "clike")}
 
 # Lines that only one language begins with, tried from the top; for a text that was pasted before a language was chosen.
 GUESSES: Final[tuple[tuple[str, str], ...]] = (
@@ -65,30 +66,31 @@ GUESSES: Final[tuple[tuple[str, str], ...]] = (
 )
 
 
-def mode(language: Language | None) -> str:
-    """The media type by which the editor colours a language of the table; empty when it knows none."""
-    if language is None:
-        return ""
-    entry = MODES.get(language.name) or MODES.get(PurePosixPath(language.source_name).suffix)
-    return entry[1] if entry else ""
+def mode_of(name: str) -> tuple[str, str]:
+    """The mode that colours a language and its media type; both are empty if there is none."""
+    language = load_table(None).get(name)
+    suffix = PurePosixPath(language.source_name).suffix if language else ""
+    return MODES.get(name) or MODES.get(suffix) or ("", "")
 
 
-def mode_of(name: str) -> str:
-    """The media type for the name of a language; used by templates."""
-    return mode(load_table(None).get(name))
+def files() -> dict[str, bytes]:
+    """The editor, its style sheet, and each mode with those that it stands on, by the name of the file.
+
+    Empty without the package; a file that this release of the package does not have is left out.
+    """
+    if not available():
+        return {}
+    scripts = {"codemirror": ["lib/codemirror", *_ADDONS]}
+    for name in sorted({mode for mode, _ in MODES.values()}):
+        scripts[f"mode-{name}"] = [f"mode/{part}/{part}" for part in (*_UNDER.get(name, ()), name)]
+    bundles = {f"{name}.js": _joined(paths) for name, paths in scripts.items()}
+    bundles["codemirror.css"] = (HOME / "lib/codemirror.css").read_bytes()
+    return {name: content for name, content in bundles.items() if content}
 
 
-def _paths(kind: str) -> list[Path]:
-    if kind == "css":
-        return [HOME / "lib/codemirror.css"]
-    modes = [*_UNDER, *sorted({name for name, _ in MODES.values()})]
-    return [HOME / "lib/codemirror.js", *(HOME / f"{addon}.js" for addon in _ADDONS),
-            *(HOME / f"mode/{name}/{name}.js" for name in modes)]  # fmt: skip
-
-
-def bundle(kind: str) -> bytes:
-    """All files of a kind ("css" or "js") as one; a file that this release of the package does not have is left out."""
-    return b"\n;\n".join(path.read_bytes() for path in _paths(kind) if path.is_file())
+def _joined(names: Iterable[str]) -> bytes:
+    paths = [HOME / f"{name}.js" for name in names]
+    return b"\n;\n".join(path.read_bytes() for path in paths if path.is_file())
 
 
 def available() -> bool:

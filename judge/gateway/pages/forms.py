@@ -41,7 +41,7 @@ class SubmitForm:
     """The form's values, as typed, and its faults by field ('' is for those of no field).
 
     `earlier` is the id of the submission that it was filled with, `files` are that one's files, and `kept` those of
-    them that are to be handed in again.
+    them that are to be handed in again. `lost` are chosen files, which a browser does not offer again.
     """
 
     values: dict[str, str] = field(default_factory=dict)
@@ -51,6 +51,7 @@ class SubmitForm:
     files: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
     chosen: str = ""
+    lost: list[str] = field(default_factory=list)
 
     def fail(self, error: JudgeError) -> None:
         """Put an error beside its field."""
@@ -87,7 +88,7 @@ class SubmitForm:
         return bool(self.values.get("problem")) and not self.values.get("language")
 
     def _of_files(self, uploads: Sequence[Upload], limits: SubmissionLimits) -> m.Submission | None:
-        """Several files, or one that is no UTF-8 text: a browser does not offer them again, so an error says so."""
+        """Several files, or one that is no UTF-8 text."""
         try:
             check_whole(uploads)
             files = handed.gather(
@@ -110,6 +111,7 @@ class SubmitForm:
             name = PurePosixPath(upload.name.replace("\\", "/")).name[-255:]
             try:
                 self.values["source"] = decode_source(upload, limits)
+                self.lost = []
             except (FieldError, TooLargeError) as exc:
                 self.fail(exc)
         if "source" not in self.errors:

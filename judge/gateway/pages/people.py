@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -23,6 +23,7 @@ from judge.gateway.pages import (  # noqa: F401 - each enters its views in the t
     editor,
     figures,
     forms,
+    guide,
     problem,
     rejudge,
     submission,
@@ -69,8 +70,16 @@ def submissions() -> Any:
         listing=Listing(conditions, reply, error, older, newest),
         choices=_choices(conditions),
         filtered=bool(set(conditions) - {"before", "limit"}),
+        visible=_visible(reply.tasks),
     )
     return text, 400 if error else 200
+
+
+def _visible(tasks: Sequence[m.Task]) -> set[str] | None:
+    """The names of the problems that this person sees; None: all of those that these tasks are for."""
+    if g.principal.judges or not any(task.submission.problem for task in tasks):
+        return None
+    return {problem.name for problem in api.problems(services.cluster).problems}
 
 
 def _choices(conditions: Mapping[str, str]) -> list[tuple[str, str, list[tuple[str, str]]]]:
@@ -79,7 +88,8 @@ def _choices(conditions: Mapping[str, str]) -> list[tuple[str, str, list[tuple[s
     if language := conditions.get("language"):
         languages.setdefault(language, language)
     verdicts = [(verdict.value, f"{verdict.value} \N{EN DASH} {verdict.about.title}") for verdict in m.Verdict]
-    statuses = [(status.value, status.value.replace("_", " ")) for status in m.Status]
+    verdicts[0] = ("AC", f"{verdicts[0][1]}, or ran")  # without a problem
+    statuses = [(status.value, views.look(status).text) for status in m.Status]
     options = {"language": list(languages.items()), "verdict": verdicts, "status": statuses}
     return [(name, name.capitalize(), [("", "any"), *rows]) for name, rows in options.items()]
 
@@ -150,10 +160,19 @@ def favicon() -> Any:
     return redirect(assets.address("icon.svg"), 301)
 
 
-def _editor() -> dict[str, str]:
-    """The files that a page with an editor loads; none on a gateway without one."""
-    names = {kind: f"codemirror.{kind}" for kind in ("js", "css")}
-    return {kind: assets.address(name) for kind, name in names.items() if name in assets.assets()}
+def _editor() -> dict[str, Any]:
+    """What the script that loads the editor has to know; nothing on a gateway without one."""
+    if not editor.available():
+        return {}
+    files = {kind: assets.address(f"codemirror.{kind}") for kind in ("js", "css")}
+    return {**files, "guesses": editor.GUESSES}
+
+
+def _editor_mode(language: str) -> dict[str, str]:
+    """The attributes of a language's option, which say how the editor colours it."""
+    name, media = editor.mode_of(language)
+    file = f"mode-{name}.js"
+    return {"data-mode": media, "data-file": assets.address(file)} if file in assets.assets() else {}
 
 
 def _time_tag(text: str | None) -> Markup:
@@ -200,8 +219,7 @@ def register(app: Flask) -> None:
     app.jinja_env.globals.update(
         asset=assets.address,
         editor=_editor,
-        guesses=editor.GUESSES,
-        language_mode=editor.mode_of,
+        editor_mode=_editor_mode,
         csrf_token=auth.csrf_token,
         fresh_key=forms.new_key,
         version=judge.__version__,

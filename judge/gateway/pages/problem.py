@@ -31,6 +31,9 @@ from judge.model.visibility import ProblemFields
 from judge.problems.statements import kind_of
 
 _LATEST = 5
+_MIB = 1024**2
+# Values of the form's buttons beside Submit.
+_RUNS = {"samples", "input"}
 _ACCESS = ("to", "groups", "since", "owners")
 PREPARING = "The statement is being prepared; the page shows it within seconds."
 # A PDF is shown by the browser's own viewer, in an element of the page; other pages have none.
@@ -69,8 +72,7 @@ def limit_words(origin: LimitOrigin | None) -> str:
         return "set by hand when it was imported"
     return (
         f"{decimal(origin.multiplier)} times the slowest accepted submission of the package "
-        f"({origin.slowest_cpu:.2f} s), "
-        f"rounded up to a multiple of {decimal(origin.resolution)} s"
+        f"({views.seconds(origin.slowest_cpu)}), rounded up to a multiple of {views.seconds(origin.resolution)}"
     )
 
 
@@ -98,12 +100,18 @@ def problem(name: str) -> Any:
 
 @page("/problems/<name>", "POST", name="problem_submit")
 def submit(name: str) -> Any:
-    """To the new submission, or back to the problem with all that was typed."""
+    """To the new submission or run, or back to the problem with all that was typed."""
     form = submitting.posted()
-    form.values["problem"] = name
-    outcome = submitting.submit(form)
+    action = request.form.get("do", "")
+    if action in _RUNS:
+        outcome = _run(name, form, samples=action == "samples")
+    else:
+        form.values["problem"] = name
+        outcome = submitting.submit(form)
     if outcome.task is not None:
-        return redirect(url_for("submission", task_id=outcome.task.id), 303)
+        of = name if action in _RUNS else None
+        return redirect(url_for("submission", task_id=outcome.task.id, problem=of), 303)
+    form.values["problem"] = name
     try:
         response = _page(name, form)
     except JudgeError:  # the statement cannot be had now; what was typed can
@@ -111,6 +119,27 @@ def submit(name: str) -> Any:
     response.status_code = outcome.status
     response.headers.update(outcome.headers)
     return response
+
+
+def _run(name: str, form: forms.SubmitForm, *, samples: bool) -> submitting.Outcome:
+    """Run a program with a problem's limits, on its samples or on the form's input; that is no try at the problem."""
+    form.values["problem"] = ""
+    try:
+        info = details.find(services, name)
+        view = services.shown.view(info)
+    except JudgeError as exc:
+        form.fail(exc)
+        return submitting.Outcome(status=exc.http_status)
+    if not view.runnable or (samples and not view.sample_tests):
+        form.errors[""] = "A program for this problem runs with the whole problem only; submit it"
+        return submitting.Outcome()
+    limits = m.LimitsOverride(
+        cpu=min(info.limits.cpu, 60),
+        wall=min(info.limits.wall_seconds, 120),
+        memory=min(max(info.limits.memory, 4 * _MIB), 4096 * _MIB),
+    )
+    tests = {"tests": view.sample_tests, "stdin": None, "mode": "full"} if samples else {}
+    return submitting.submit(form, {"limits": limits, **tests})
 
 
 @page("/problems/<name>/visibility", "POST", name="problem_change")
@@ -157,6 +186,7 @@ def _page(name: str, form: forms.SubmitForm, typed: dict[str, str] | None = None
         tasks=_own_tasks(name),
         verification=_verification(name),
         access=typed or access_of(info),
+        runs=view.runnable and _own_tests(),
     )
     return Response(text, headers={"Content-Security-Policy": _POLICY})
 
@@ -188,6 +218,14 @@ def _languages(allowed: list[str], form: forms.SubmitForm) -> list[LanguageInfo]
         form.errors.setdefault("", str(exc))
         return []
     return [language for language in languages if not allowed or language.name in allowed]
+
+
+def _own_tests() -> bool:
+    """Return whether this person may run programs without a problem."""
+    try:
+        return api.whoami(services.cluster, g.principal).allowance.own_tests
+    except JudgeError:
+        return False
 
 
 def _verification(name: str) -> Verification | None:

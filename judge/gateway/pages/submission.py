@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from flask import g, render_template, url_for
+from flask import g, render_template, request, url_for
 from markupsafe import Markup, escape
 
 from judge.common.errors import JudgeError
@@ -22,7 +22,7 @@ from judge.gateway.pages.table import page, services
 from judge.gateway.statements.shown import Text
 from judge.languages.table import load_table
 from judge.model import messages as m
-from judge.model.problem import ProblemManifest
+from judge.model.problem import ProblemInfo, ProblemManifest
 
 log = logging.getLogger(__name__)
 
@@ -38,26 +38,30 @@ _PLACE: Final = re.compile(
 
 @page("/submissions/<task_id>")
 def submission(task_id: str) -> Any:
+    """Also with `problem` in the query: the one from whose page it was run."""
     stored_task = seen.own_task(services.cluster, g.principal, task_id)
     task = seen.show(services.cluster, g.principal, stored_task)
+    problem = _problem(task)
     return render_template(
         "submission.html",
         task=task,
-        title=_title(task),
-        again=_edited_at(task),
+        problem=problem,
+        looks=views.looks(task),
+        again=_edited_at(task, problem),
         compile_log=linked(task.result.compile_log, sources(task.submission)) if task.result else "",
         compared=_compared(task) if task.done and task.result is not None else {},
     )
 
 
-def _title(task: m.Task) -> str:
-    """The title of the problem that a submission is for; empty when it cannot be had."""
-    if task.submission.problem is None:
-        return ""
+def _problem(task: m.Task) -> ProblemInfo | None:
+    """The problem that a submission is for, or was run for; None when this person does not see it now."""
+    name = task.submission.problem or request.args.get("problem")
+    if name is None:
+        return None
     try:
-        return details.find(services, task.submission.problem).title
+        return details.find(services, name)
     except JudgeError:
-        return ""
+        return None
 
 
 def _compared(task: m.Task) -> dict[str, compare.Comparison]:
@@ -82,11 +86,7 @@ def _compared(task: m.Task) -> dict[str, compare.Comparison]:
 def _answers(task: m.Task) -> Mapping[str, tuple[str | None, str | None]]:
     """(text, blob) of the answers that this person may see: their own tests', samples', for judges all."""
     if task.problem is None:
-        return {
-            test.name: (test.answer, test.answer_blob)
-            for test in task.submission.tests
-            if test.answer is not None or test.answer_blob is not None
-        }
+        return {test.name: (test.answer, test.answer_blob) for test in task.submission.tests if test.answered}
     with services.cluster.blob(task.problem.hash) as file:
         try:
             manifest = ProblemManifest.stored(json.load(file))
@@ -95,21 +95,23 @@ def _answers(task: m.Task) -> Mapping[str, tuple[str | None, str | None]]:
     return {test.name: (None, test.answer) for test in manifest.tests if test.sample or g.principal.judges}
 
 
-def _edited_at(task: m.Task) -> str:
-    """The address of the form that is filled with this submission; empty when the form cannot hold all of it."""
-    if not submitting.can_be_edited(task.submission):
+def _edited_at(task: m.Task, problem: ProblemInfo | None) -> str:
+    """The address of the form that is filled with this submission; empty when no form can hold all of it."""
+    if not submitting.has_program(task.submission):
         return ""
-    if task.submission.problem is None:
+    if problem is not None:
+        return f"{url_for('problem', name=problem.name)}?from={task.id}#submit"
+    if task.submission.problem is None and not task.submission.tests:
         return f"{url_for('submit')}?from={task.id}"
-    return f"{url_for('problem', name=task.submission.problem)}?from={task.id}#submit"
+    return ""
 
 
 def sources(sub: m.Submission) -> list[ShownSource]:
     """The sources that the page shows with numbered lines, as `submission.html` names them. Pure."""
     if sub.source:
         row = load_table(None).get(sub.language or "")
-        name = sub.filename or (row.source_name if row else "")
-        return [ShownSource(name, "src", len(views.beginning(sub.source)[0]))]
+        judged = row.own_name(sub.source, sub.filename) if row else ""
+        return [ShownSource(sub.filename or judged, "src", len(views.beginning(sub.source)[0]), judged)]
     return [
         ShownSource(file.name, f"src-{number}", len(views.beginning(file.text)[0]))
         for number, file in enumerate(sub.files, 1)
@@ -119,31 +121,44 @@ def sources(sub: m.Submission) -> list[ShownSource]:
 
 @dataclass(frozen=True)
 class ShownSource:
-    """A source that the page shows: its name, the id that its lines' ids begin with, and how many lines it has."""
+    """A source that the page shows: its name, the id that its lines' ids begin with, and how many lines it has.
+
+    `judged` is the name under which the judge compiled it, where that may be another.
+    """
 
     name: str
     anchor: str
     lines: int
+    judged: str = ""
 
 
 def linked(text: str, sources: Sequence[ShownSource]) -> Markup:
     """The text, escaped, with a link at each place in a source that is shown; others stay text.
 
     One source alone is meant by every name with its suffix: compilers see it under a name of their own, and the page
-    names it as the person does. Of several, the one whose path, or else whose last part alone, is named.
+    names it as the person does, also where no line is named. Of several, the one whose path, or else whose last part
+    alone, is named.
     """
     pieces, at = [], 0
     named = _SourceNames(sources)
+    only = sources[0] if len(sources) == 1 and sources[0].name else None
+
+    def plain(piece: str) -> Markup:
+        if only and only.judged:
+            judged = rf"(?<![\w./+-])(?:/box/)?{re.escape(only.judged)}(?![\w/+-]|\.\w)"
+            piece = re.sub(judged, lambda _: only.name, piece)
+        return escape(lines(piece))
+
     for match in _PLACE.finditer(text):
         source = named[match["name"]]
         if source is None or not 1 <= int(match["line"]) <= source.lines:
             continue
-        pieces.append(escape(lines(text[at : match.start()])))
+        pieces.append(plain(text[at : match.start()]))
         link = Markup('<a href="#{}-{}">{}</a>')
-        place = match[0].replace(match["name"], source.name, 1) if len(sources) == 1 and source.name else match[0]
+        place = match[0].replace(match["name"], only.name, 1) if only else match[0]
         pieces.append(link.format(source.anchor, int(match["line"]), lines(place)))
         at = match.end()
-    return Markup("").join([*pieces, escape(lines(text[at:]))])
+    return Markup("").join([*pieces, plain(text[at:])])
 
 
 class _SourceNames(dict[str, ShownSource | None]):

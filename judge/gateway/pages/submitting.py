@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from flask import g, render_template, request
 
@@ -44,17 +46,20 @@ def prefilled() -> forms.SubmitForm:
     return filled(_earlier(earlier))
 
 
-def submit(form: forms.SubmitForm) -> Outcome:
-    """Hand in what a form asks for; what is wrong with it stands in `form.errors`."""
+def submit(form: forms.SubmitForm, changes: Mapping[str, Any] | None = None) -> Outcome:
+    """Hand in what a form asks for; what is wrong with it stands in `form.errors`.
+
+    `changes` are fields that the page sets, after the checks of what people may set: blobs of public files as tests.
+    """
     if not g.csrf_valid:
-        form.errors[""] = "This page was open for too long. Everything is still here: please hand in again."
+        form.errors[""] = "This page was open for too long. What you typed is here: please submit again."
         return Outcome()
     try:
         submission = form.submission(_files(form), services.config.limits)
-        return Outcome(_add(form, submission)) if submission is not None else Outcome()
+        return Outcome(_add(form, submission, changes or {})) if submission is not None else Outcome()
     except OutcomeUnknownError as exc:
         # The form still has its key, so a second try finds what the first one made.
-        form.errors[""] = "The judge's servers did not answer in time. Everything is still here: please submit again."
+        form.errors[""] = "The judge's servers did not answer in time. What you typed is here: please submit again."
         return Outcome(status=exc.http_status)
     except JudgeError as exc:
         form.fail(exc)
@@ -77,7 +82,7 @@ def page(form: forms.SubmitForm) -> str:
 def later(error: JudgeError) -> str:
     """The submit page if no judicator can confirm the session. It keeps what the person typed."""
     form = posted()
-    form.errors[""] = f"Everything is still here: please submit again. {views.capitalize_first(str(error))}"
+    form.errors[""] = f"What you typed is here: please submit again. {views.capitalize_first(str(error))}"
     return _rendered(form, [], [])
 
 
@@ -86,8 +91,9 @@ def _rendered(form: forms.SubmitForm, problems: list[ProblemInfo], languages: li
     return render_template("submit.html", form=form, problems=problems, languages=languages, limits=limits)
 
 
-def _add(form: forms.SubmitForm, submission: m.Submission) -> m.Task:
+def _add(form: forms.SubmitForm, submission: m.Submission, changes: Mapping[str, Any]) -> m.Task:
     admitted = admit(submission, g.principal, services.config.limits, None, trace.current())
+    admitted = admitted.model_copy(update=dict(changes))
     try:
         reply = services.cluster.add(admitted)
     except ConflictError:
@@ -117,12 +123,14 @@ def _earlier(task_id: str) -> m.Task:
 
 
 def posted() -> forms.SubmitForm:
-    return forms.from_mapping(request.form, request.form.getlist("keep"))
+    form = forms.from_mapping(request.form, request.form.getlist("keep"))
+    form.lost = [file.filename[-60:] for file in request.files.getlist("file") if file.filename]
+    return form
 
 
-def can_be_edited(submission: m.Submission) -> bool:
-    """Return whether the form can hold all of a submission: a program, for a problem or for one input."""
-    return submission.command is None and not submission.tests and bool(submission.source or submission.files)
+def has_program(submission: m.Submission) -> bool:
+    """Return whether a form can hold the program of a submission."""
+    return submission.command is None and bool(submission.source or submission.files)
 
 
 def filled(task: m.Task) -> forms.SubmitForm:

@@ -26,7 +26,9 @@ class Look:
     text: str
 
 
-RAN: Final = Look("good", "check", "", "Ran")
+# Without a problem nothing is accepted: it ran to its end, or its output is also as somebody has said.
+_RAN: Final = Look("good", "check", "", "Ran")
+_PASSED: Final = Look("good", "check", "", "Passed")
 _STATUSES = {
     Status.PENDING: Look("idle", "queue", "", "Waiting"),
     Status.COMPILING: Look("live", "spin", "", "Compiling"),
@@ -40,11 +42,13 @@ _STATUSES = {
 }
 
 
-def look(subject: Task | TestResult | Verdict | Status) -> Look:
+def look(subject: Task | TestResult | Verdict | Status | Look) -> Look:
     """The look of a task, a test, a verdict or a status; a finished task has that of its verdict."""
+    if isinstance(subject, Look):
+        return subject
     if isinstance(subject, Task):
-        if subject.done and subject.verdict is Verdict.AC and subject.submission.is_free_run:
-            return RAN
+        if subject.done and subject.verdict is Verdict.AC and subject.submission.problem is None:
+            return _PASSED if any(test.answered for test in subject.submission.tests) else _RAN
         subject = subject.verdict if subject.done and subject.verdict is not None else subject.status
     elif isinstance(subject, TestResult):
         subject = subject.verdict
@@ -53,16 +57,30 @@ def look(subject: Task | TestResult | Verdict | Status) -> Look:
     return Look(subject.about.tone, subject.about.icon, subject.value, subject.about.title)
 
 
+def looks(task: Task) -> dict[str, Look]:
+    """The looks of a task's tests by their names."""
+    tests = task.result.tests if task.result is not None else []
+    by_name = {test.name: look(test) for test in tests}
+    if task.submission.problem is None:
+        answered = {test.name for test in task.submission.tests if test.answered}
+        by_name |= {
+            test.name: _PASSED if test.name in answered else _RAN for test in tests if test.verdict is Verdict.AC
+        }
+    return by_name
+
+
 def seconds(value: float | None) -> str:
-    """A duration: `3 ms`, `1.25 s`, `2 min 5 s`; a dash when unknown."""
+    """A duration: `3 ms`, `1.25 s`, `2 s`, `2 min 5 s`; a dash when unknown."""
     if value is None:
         return UNKNOWN
     if value < 0.9995:
         return f"{value * 1000:.0f} ms"
-    if value < 60:
-        return f"{value:.2f} s"
+    if value < 59.995:
+        return f"{decimal(round(value, 2))} s"
     minutes, remainder = divmod(round(value), 60)
-    return f"{minutes} min {remainder} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+    if minutes < 60:
+        return f"{minutes} min {remainder} s" if remainder else f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60} min"
 
 
 def _parse(text: str) -> datetime.datetime | None:

@@ -18,6 +18,7 @@ from typing import IO, Literal
 from judge.common.errors import NotFoundError, PackageError
 from judge.gateway.cluster import Cluster
 from judge.gateway.statements import pictures
+from judge.model.messages import Test
 from judge.model.problem import LimitOrigin, ProblemInfo, ProblemManifest, ProblemTest, Statement
 from judge.model.statements import Page, Pages, PagesReply, PagesRequest
 from judge.problems.rendering.fragment import IMAGES
@@ -80,6 +81,8 @@ class View:
     samples: Sequence[Sample]
     files: dict[str, PublicFile]
     shown_tests: int
+    runnable: bool
+    sample_tests: Sequence[Test]
     limit_origin: LimitOrigin | None
     format: str
     dialect: str
@@ -126,11 +129,47 @@ def view_of(manifest: ProblemManifest, content: str) -> View:
         samples=samples,
         files=files,
         shown_tests=sum(test.sample for test in manifest.tests),
+        runnable=_runnable(manifest),
+        sample_tests=_sample_tests(manifest, samples),
         limit_origin=manifest.limit_origin,
         format=manifest.format,
         dialect=manifest.dialect,
         origin=manifest.origin,
     )
+
+
+def _runnable(manifest: ProblemManifest) -> bool:
+    """Return whether a program runs without the problem as with it: nothing of the package goes with it or talks to it.
+
+    A program that is run alone reads one input and writes one output.
+    """
+    traits = manifest.traits
+    return (
+        traits.has_program
+        and not traits.interactive
+        and traits.passes == 1
+        and not manifest.include
+        and manifest.task is None
+        and not any(test.args or test.files for test in manifest.tests)
+    )
+
+
+def _sample_tests(manifest: ProblemManifest, samples: Sequence[Sample]) -> list[Test]:
+    """The samples as tests of a run without the problem, of files that everybody may have.
+
+    Without an answer where only the problem's own validator, or its flags, can tell.
+    """
+    plain = not manifest.validators and not manifest.validator_flags
+    answers = {test.name: test.answer for test in manifest.tests if plain and not test.flags}
+    return [
+        Test(
+            name=f"sample-{number}",
+            input_blob=sample.kept_input,
+            answer_blob=sample.kept_answer if sample.kept_answer == answers.get(sample.name) else None,
+        )
+        for number, sample in enumerate(samples, 1)
+        if sample.kept_input is not None
+    ]
 
 
 def _for_people(statement: Statement, name: str) -> bool:
