@@ -118,6 +118,12 @@ def judge_unread(targets: Iterable[Mapping[str, Any]]) -> list[str]:
 def judge_whole(hosts: str, skipped: Iterable[str]) -> str:
     """The `hosts` of the first play of a run, unless an option would skip its lock and gates; AnsibleFilterError."""
     unsafe = sorted({"all", "always", "tagged"} & set(skipped))
+    # site.yml tells hosts of the parts that it leaves out; an upgrade without its release would look done.
+    if skipped and not unsafe and {Path(name).stem.rpartition(".")[2] for name in context.CLIARGS["args"]} != {"site"}:
+        raise AnsibleFilterError(
+            "nothing was changed: --skip-tags would leave out a part of a playbook that does all or nothing; "
+            "run it without --skip-tags, which is for site.yml"
+        )
     if unsafe:
         raise AnsibleFilterError(
             f"nothing was changed: --skip-tags {unsafe[0]} would skip the deploy lock and the health gates; "
@@ -130,6 +136,18 @@ def judge_whole(hosts: str, skipped: Iterable[str]) -> str:
                 f"nothing was changed: --{option.replace('_', '-')} could skip the deploy lock and the health gates; "
                 "run the playbook without it, what is done already is not done again"
             )
+    return hosts
+
+
+def judge_unlimited(hosts: str) -> str:
+    """The `hosts` of the first play of a run that needs all judicators; AnsibleFilterError for any --limit.
+
+    A play whose hosts are all left out is skipped, with its gates and its question, and the others run.
+    """
+    if context.CLIARGS.get("subset"):
+        raise AnsibleFilterError(
+            "nothing was changed: with --limit this playbook would not see the whole cluster; run it without --limit"
+        )
     return hosts
 
 

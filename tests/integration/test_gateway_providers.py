@@ -218,7 +218,13 @@ def test_an_answer_belongs_to_the_browser_that_asked_once(app, provider) -> None
     for again in (client, app.test_client()):
         assert back(again, address).status_code == 401, "the state is used up"
     state = parse_qs(urlsplit(start(client)).query)["state"][0]
-    for path in ("?code=x", "?code=x&state=", f"?code=x&state={state[:-1]}", "?state=" + "a" * 43):
+    for path in (
+        "?code=x",
+        "?code=x&state=",
+        f"?code=x&state={state[:-1]}",
+        "?state=" + "a" * 43,
+        "?code=x&state=%C3%A9",
+    ):
         assert client.get(f"/login/with/uni/back{path}").status_code == 401
 
 

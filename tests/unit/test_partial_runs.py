@@ -100,3 +100,31 @@ def test_a_run_begins_at_its_first_task(inventory: Path, option: list[str], name
     process = listed(inventory, ROOT / f"playbooks/{name}.yml", *option)
     assert process.returncode != 0
     assert f"{option[0]} could skip the deploy lock" in process.stderr
+
+
+@pytest.mark.parametrize("name", ["remove", "replace", "recover", "restore"])
+def test_a_playbook_that_needs_all_judicators_refuses_a_limit(inventory: Path, name: str) -> None:
+    """`remove.yml --limit e2` skipped its plan and its question, whose hosts are the judicators, and wiped e2."""
+    path = ROOT / f"playbooks/{name}.yml"
+    process = listed(inventory, path, "--limit", "e2")
+    assert process.returncode != 0
+    assert "with --limit this playbook would not see the whole cluster" in process.stderr
+    assert LOCK in tasks(listed(inventory, path).stdout)
+
+
+@pytest.mark.parametrize("name", ["site", "upgrade", "renew"])
+def test_parts_of_a_host_are_left_out_by_site_alone(inventory: Path, name: str) -> None:
+    """An upgrade without its release would look done."""
+    process = listed(inventory, ROOT / f"playbooks/{name}.yml", "--skip-tags", "common")
+    if name == "site":
+        assert INSTALLED not in tasks(process.stdout) and LOCK in tasks(process.stdout)
+    else:
+        assert process.returncode != 0 and "run it without --skip-tags" in process.stderr
+
+
+@pytest.mark.parametrize(("name", "limit"), [("backup", "e1"), ("monitor", "j1")])
+def test_a_limit_without_a_host_that_the_playbook_works_on_is_refused(inventory: Path, name: str, limit: str) -> None:
+    """The run would end well, and nothing would have been done."""
+    process = ansible("playbook", "-i", inventory, ROOT / f"playbooks/{name}.yml", "--limit", limit)
+    assert process.returncode != 0
+    assert "of which this run has no host" in process.stdout
