@@ -19,7 +19,7 @@ PYTHON ?= /usr/bin/python3
 SHELL_SCRIPTS := scripts/drill scripts/install-packages scripts/demo scripts/run-tests scripts/lab-demo .ci/run \
   lab/lab lab/lab-host lab/lab-init scripts/test-cgroup2 scripts/test-hostile-host molecule/shared/connect molecule/shared/files/listing.sh
 
-.PHONY: help setup setup-deploy setup-test demo up lab lab-down check test test-all decisions test-languages test-hosts test-cluster test-webhooks test-kills test-cgroup2 coverage molecule molecule-single docs clients pictures lint types unit bench seeded clean
+.PHONY: help setup setup-deploy setup-test demo up lab lab-down check test test-all decisions test-languages test-hosts test-cluster test-webhooks test-kills test-cgroup2 coverage molecule molecule-single docs clients release pictures lint types unit bench seeded clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,6 +91,13 @@ clients: $(VENV)/.test  ## the clients, in out/clients: wheels of judge-client a
 test-languages: setup-test  ## all languages of the table: install what Debian has, and judge in each of them (root)
 	@scripts/install-packages $$($(BIN)/python -m judge.languages | sed 's/[^ ]*/package:&/g')
 	JUDGE_TEST_ALL_LANGUAGES=1 $(BIN)/pytest tests/integration/test_languages.py tests/integration/test_languages_files.py
+
+# The parts of a release belong to one commit: later upgrades start from them, so keep them.
+release: $(VENV)/.client  ## wheels, collection and the offline bundle of this version, in out/release (root)
+	@mkdir -p out/release
+	$(BIN)/ansible-playbook -i inventory/example playbooks/bundle.yml -e judge_bundle=$$PWD/out/release/bundle
+	cp out/release/bundle/wheels/judge-[0-9]*.whl out/clients/*.* out/release/
+	$(BIN)/ansible-galaxy collection build --force --output-path out/release .
 
 types: setup-test  ## mypy: strict, and of the tests the names and calls
 	$(BIN)/mypy

@@ -1,3 +1,3 @@
 """Judge: an online-judge cluster for bare metal."""
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from judge import __version__
 from judge.common.pki import authority as ca
 from judge.deploy.bundle.__main__ import write_manifest
 from lab.cluster import Lab
@@ -36,7 +37,7 @@ class Place:
 
 
 def make_bundle(path: Path) -> None:
-    for name in ("debs/etcd-server_3.5.16_amd64.deb", "wheels/judge-0.1.0-py3-none-any.whl", "bin/mongod"):
+    for name in ("debs/etcd-server_3.5.16_amd64.deb", f"wheels/judge-{__version__}-py3-none-any.whl", "bin/mongod"):
         (path / name).parent.mkdir(parents=True, exist_ok=True)
         (path / name).write_bytes(name.encode() * 1000)
     write_manifest(path, {"release": "trixie", "architecture": "amd64", "python": "3.13", "versions": {}})
@@ -114,7 +115,7 @@ def plant(place: Place) -> dict[str, Any]:
     lab.ssh("j2", f'printf "LD_PRELOAD=%s\\n{settings}" /usr/lib/*/faketime/libfaketime.so.1 >/etc/environment')
     lab.forget_connections("j2")  # a session that is open keeps its environment
     # the controller's: a flipped byte, an authority that has expired
-    wheel = place.directory / "bundle/wheels/judge-0.1.0-py3-none-any.whl"
+    wheel = place.directory / f"bundle/wheels/judge-{__version__}-py3-none-any.whl"
     data = bytearray(wheel.read_bytes())
     data[500] ^= 1
     wheel.write_bytes(data)
@@ -159,7 +160,7 @@ def test_all_faults_come_in_one_run_and_nothing_is_written(damaged: Place) -> No
         the_one(sentences, "FAULT: j1: port 7400, which the judicator needs, is taken by squatter.service", "stop it"),
         the_one(sentences, "FAULT: e1: /opt/judge:", "800 MB are needed", "enlarge the disk"),
         the_one(sentences, "FAULT: j2: its clock is 3", " s ahead of the others", "timedatectl"),
-        the_one(sentences, "wheels/judge-0.1.0-py3-none-any.whl has another SHA-256", "make it anew"),
+        the_one(sentences, f"wheels/judge-{__version__}-py3-none-any.whl has another SHA-256", "make it anew"),
         the_one(sentences, "FAULT: the cluster's CA", "expired on", "docs/playbooks/rotate.md"),
         the_one(sentences, "FAULT: j1: /var/lib/judge/etcd holds another cluster's data", "move it away"),
         the_one(sentences, "FAULT: j1: /var/lib/judge/mongodb holds a database that judge did not make", "move it"),
