@@ -51,6 +51,7 @@ def guarded(command: Callable[..., Any]) -> int:
     except terminal.OutputError:
         raise
     except JudgeError as exc:
+        log.debug("the command fails", exc_info=True)
         say(str(exc))
         code = exc.exit_code
     except typer.Exit as exc:

@@ -165,9 +165,9 @@ def _check(run_dir: Path, service: str) -> None:
         raise FieldError("service", f"'{service}' is not a service's name") from None
     try:
         names = [entry["name"] for entry in json.loads((run_dir / "boot.json").read_text("utf-8"))["services"]]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError) as exc:
         msg = f"{run_dir} is no run directory of a boot (it has no boot.json); start boot first or name another"
-        raise NotFoundError(msg) from None
+        raise NotFoundError(msg) from exc
     if service not in names:
         raise NotFoundError(f"no service '{service}' in {run_dir}; boot runs {', '.join(names)} there")
     if not os.access(run_dir, os.W_OK):

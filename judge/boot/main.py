@@ -63,7 +63,7 @@ def make_directory(path: Path) -> None:
     try:
         path.mkdir(mode=0o755, parents=True, exist_ok=True)
     except OSError as exc:
-        raise RefusedError(f"directory {path} cannot be made: {exc.strerror}; name another or make it first") from None
+        raise RefusedError(f"directory {path} cannot be made: {exc.strerror}; name another or make it first") from exc
 
 
 def _listen(run_dir: Path) -> serving.NotifyListener | None:

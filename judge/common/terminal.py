@@ -64,7 +64,7 @@ class _Raw(io.RawIOBase):
                 self._broken = True
                 error = None if self.forgiving else self._error(exc)
                 if error is not None:
-                    raise error from None
+                    raise error from exc
         return len(data)
 
 

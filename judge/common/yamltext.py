@@ -74,7 +74,7 @@ class Loader(yaml.SafeLoader):
             # A date that does not exist, a number of a million digits, a tag on what it does not fit.
             kind = node.tag.rpartition(":")[2]
             problem = f"has a value that cannot be read as {kind}: {str(exc) or type(exc).__name__}"
-            raise UnreadableError(None, None, problem, node.start_mark) from None
+            raise UnreadableError(None, None, problem, node.start_mark) from exc
         if isinstance(value, int) and value.bit_length() > _BITS:
             problem = f"has a value that cannot be read as int: it has more than {_BITS} bits"
             raise UnreadableError(None, None, problem, node.start_mark)
@@ -330,8 +330,8 @@ def read(text: str, source: str, *, plain: bool = False, repeats: list[str] | No
         return Document(source, None if node is None else loader.construct_document(node), node)
     except yaml.YAMLError as exc:
         raise _refusal(exc, text, source) from None
-    except RecursionError:
-        raise ConfigError(f"{source}:1: is nested too deeply to be read") from None
+    except RecursionError as exc:
+        raise ConfigError(f"{source}:1: is nested too deeply to be read") from exc
 
 
 def _refusal(exc: yaml.YAMLError, text: str, source: str) -> ConfigError:

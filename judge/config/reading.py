@@ -144,9 +144,9 @@ def read(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except OSError as exc:
         msg = f"{path}: cannot be read: {exc.strerror}; name an existing file that this user may read"
-        raise ConfigError(msg) from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}: is not UTF-8 text; expected a YAML file") from None
+        raise ConfigError(msg) from exc
+    except UnicodeDecodeError as exc:
+        raise ConfigError(f"{path}: is not UTF-8 text; expected a YAML file") from exc
 
 
 def load(model: type[T], path: Path, overrides: Sequence[Override] = ()) -> T:

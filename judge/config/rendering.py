@@ -48,8 +48,8 @@ def parse_overrides(items: Sequence[str], names: Sequence[str]) -> Overrides:
             raise UsageError(f"--set {item}: no service '{service}'; there are {', '.join(names)}")
         try:
             value = yamltext.read(text, item).value
-        except ConfigError:
-            raise UsageError(f"--set {item}: the value is not YAML; quote it, as in --set '{path}=\"text\"'") from None
+        except ConfigError as exc:
+            raise UsageError(f"--set {item}: the value is not YAML; quote it, as in --set '{path}=\"text\"'") from exc
         result.setdefault(service, []).append((tuple(keys), value))
     return result
 
@@ -87,9 +87,9 @@ def fill(text: str, variables: Mapping[str, Any], source: str) -> str:
         template = environment.template_class.from_code(environment, code, environment.make_globals(None))
         return template.render(variables)
     except jinja2.TemplateSyntaxError as exc:
-        raise ConfigError(f"{source}:{exc.lineno}: template: {exc.message}") from None
-    except Exception as exc:  # noqa: BLE001 - an expression of a template can raise anything; it is all its author's
-        raise ConfigError(f"{source}:{_template_line(exc, source)}: template: {exc}") from None
+        raise ConfigError(f"{source}:{exc.lineno}: template: {exc.message}") from exc
+    except Exception as exc:
+        raise ConfigError(f"{source}:{_template_line(exc, source)}: template: {exc}") from exc
 
 
 def _template_line(exc: Exception, source: str) -> int:

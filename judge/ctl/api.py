@@ -301,7 +301,7 @@ def _trusted(context: Context) -> bytes:
     try:
         return context.ca.read_bytes() if context.ca is not None else b""
     except OSError as exc:
-        raise _unreadable(context, str(exc.strerror)) from None
+        raise _unreadable(context, str(exc.strerror)) from exc
 
 
 def _client(context: Context) -> httpx.Client:
@@ -311,8 +311,8 @@ def _client(context: Context) -> httpx.Client:
     """
     try:
         trusted = ssl.create_default_context(cafile=str(context.ca) if context.ca else None)
-    except OSError:  # ssl.SSLError is one
-        raise _unreadable(context, "is no certificate in PEM") from None
+    except OSError as exc:  # ssl.SSLError is one
+        raise _unreadable(context, "is no certificate in PEM") from exc
     return httpx.Client(
         headers={"Authorization": f"Bearer {context.token}"},
         verify=trusted,

@@ -55,7 +55,7 @@ def _read(path: Path, label: str) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as exc:
         reason = exc.strerror if isinstance(exc, OSError) else "not UTF-8 text"
-        raise ConfigError(f"{path}: {label} cannot be read: {reason}") from None
+        raise ConfigError(f"{path}: {label} cannot be read: {reason}") from exc
 
 
 def from_file(path: Path) -> Context:

@@ -47,7 +47,7 @@ def _program(paths: Sequence[Path], language: str | None, entry: str | None, *, 
         return handed.program(files, table, language=language_name, entry=entry, filename=called, answers=answers)
     except FieldError as exc:
         if exc.field == "language" and len(paths) > 1:
-            raise FieldError("language", f"{exc.message} with --entry; --each hands in every file by itself") from None
+            raise FieldError("language", f"{exc.message} with --entry; --each hands in every file by itself") from exc
         raise
 
 
@@ -57,8 +57,8 @@ def _single(path: Path, language: str | None, entry: str | None, *, answers: boo
     name = None if str(path) == _STDIN else path.name
     try:
         (name or "").encode()
-    except UnicodeEncodeError:
-        raise UsageError(f"{path}: the file name is not UTF-8; rename the file") from None
+    except UnicodeEncodeError as exc:
+        raise UsageError(f"{path}: the file name is not UTF-8; rename the file") from exc
     if language is None and answers and name is not None and not languages.guess(name, languages.load_table(None)):
         return handed.program({name: data}, languages.load_table(None), entry=entry, answers=True)
     language_name = submit.language_of(path, language)
@@ -110,7 +110,7 @@ def read_bytes(path: Path) -> bytes:
             with path.open("rb") as file:
                 data = file.read(most)
     except OSError as exc:
-        raise UsageError(f"{path}: cannot be read: {exc.strerror}") from None
+        raise UsageError(f"{path}: cannot be read: {exc.strerror}") from exc
     rules.check_size(len(data), most - 1, str(path))
     return data
 
@@ -146,5 +146,5 @@ def save(files: dict[str, bytes], target: Path) -> int:
             with place.open("xb") as file:
                 file.write(data)
     except OSError as exc:
-        raise UsageError(f"{exc.filename or target}: cannot be written: {exc.strerror}") from None
+        raise UsageError(f"{exc.filename or target}: cannot be written: {exc.strerror}") from exc
     return len(files)

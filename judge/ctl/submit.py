@@ -47,7 +47,7 @@ def input_of(api: Api, path: Path) -> dict[str, Any]:
     try:
         data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
     except OSError as exc:
-        raise UsageError(f"{path}: cannot be read: {exc.strerror}") from None
+        raise UsageError(f"{path}: cannot be read: {exc.strerror}") from exc
     with contextlib.suppress(UnicodeDecodeError):
         text = data.decode("utf-8")
         if len(data) <= STDIN_BYTES:

@@ -41,9 +41,9 @@ def moment(option: str, text: str | None, now: datetime.datetime) -> datetime.da
         if ago:
             return now - datetime.timedelta(seconds=int(ago[1]) * UNITS[ago[2]])
         moment = datetime.datetime.fromisoformat(text.strip())
-    except (ValueError, OverflowError):
+    except (ValueError, OverflowError) as exc:
         msg = f"--{option}: '{text}' is no time; expected 2h, 30m, 1d (ago), 2026-01-31 or 2026-01-31T12:00"
-        raise UsageError(msg) from None
+        raise UsageError(msg) from exc
     return moment.replace(tzinfo=datetime.UTC) if moment.tzinfo is None else moment
 
 

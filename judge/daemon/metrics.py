@@ -130,13 +130,13 @@ def serve(address: str | None, tls: Tls | None = None) -> None:
     except (OSError, ValueError) as exc:
         raise RefusedError(
             f"metrics_tls cannot be used: {exc}; name a certificate and key that this user may read"
-        ) from None
+        ) from exc
     try:
         listener = endpoint.listen(address)
     except OSError as exc:
         reason = os.strerror(exc.errno) if exc.errno and exc.errno > 0 else str(exc)
         msg = f"metrics address {address} cannot be used: {reason}; choose a free port under 'metrics'"
-        raise RefusedError(msg) from None
+        raise RefusedError(msg) from exc
     threading.Thread(target=lambda: asyncio.run(_serve(listener, secured)), name="metrics", daemon=True).start()
 
 

@@ -60,15 +60,15 @@ def _read(tls: Tls) -> Files:
         result = Files(tls.ca.read_bytes(), tls.key.read_bytes(), tls.cert.read_bytes())
     except OSError as exc:
         msg = f"{exc.filename}: cannot be read: {exc.strerror}; name the PEM files of this process under 'tls'"
-        raise ConfigError(msg) from None
+        raise ConfigError(msg) from exc
     for path, text in ((tls.ca, result.ca), (tls.cert, result.cert)):
         if not _certificates(text):
             raise ConfigError(f"{path}: holds no certificate in PEM; name the files of this process under 'tls'")
     try:
         public = serialization.load_pem_private_key(result.key, None).public_key()
-    except (ValueError, TypeError, UnsupportedAlgorithm):
+    except (ValueError, TypeError, UnsupportedAlgorithm) as exc:
         msg = f"{tls.key}: holds no unencrypted key in PEM; name the files of this process under 'tls'"
-        raise ConfigError(msg) from None
+        raise ConfigError(msg) from exc
     if public != _certificates(result.cert)[0].public_key():
         raise ConfigError(f"{tls.key}: is not the key of {tls.cert}; put the two that belong together in their places")
     return result

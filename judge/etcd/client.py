@@ -241,7 +241,7 @@ class Etcd:
             self._transport.write(f"member promote {member_id:x}", lambda stubs: stubs.member_promote, request)
         except RejectedError as exc:
             if "member not found" in str(exc):
-                raise NotFoundError(f"etcd: member {member_id:x} is not in the cluster; list its members") from None
+                raise NotFoundError(f"etcd: member {member_id:x} is not in the cluster; list its members") from exc
             if "can only promote a learner member" not in str(exc) or "in sync" in str(exc):
                 raise
 

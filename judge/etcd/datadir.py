@@ -123,7 +123,7 @@ class EtcdDataDir:
         except (OSError, ValueError, TypeError) as exc:  # TypeError: an id that is no text
             reason = exc.strerror if isinstance(exc, OSError) else "it is not a membership record"
             msg = f"{self.record_file}: cannot be used: {reason}; restore it, or move {self.path} away to join anew"
-            raise RefusedError(msg) from None
+            raise RefusedError(msg) from exc
 
     def write(self, record: MemberRecord) -> None:
         """Replace the record; after this returns it survives a power cut."""
@@ -134,7 +134,7 @@ class EtcdDataDir:
             files.replace(self.record_file, stored.model_dump_json(indent=1), durable=True)
         except OSError as exc:
             msg = f"{self.record_file}: cannot be written: {exc.strerror}; give this user a writable data_dir"
-            raise RefusedError(msg) from None
+            raise RefusedError(msg) from exc
 
     def prepare(self) -> None:
         """Make an empty data directory for a server that starts without data; what an interrupted start left goes."""

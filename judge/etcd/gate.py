@@ -71,7 +71,7 @@ class Gate:
         except RuntimeError as exc:
             self.close()
             msg = f"{address} cannot be listened on ({exc}); stop the other program or change the address"
-            raise RefusedError(msg) from None
+            raise RefusedError(msg) from exc
         self._server.start()
         threading.Thread(target=self._follow, name="etcd-gate-refused", daemon=True).start()
 

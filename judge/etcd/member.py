@@ -102,7 +102,7 @@ def leave(config: EtcdConfig) -> str:
             # It may be removed now or later. Taken back, the order would turn into its opposite: the server finds
             # itself removed, its daemon takes that for another's doing, and the host joins anew.
             msg = f"{exc}; '{config.name}' stays recorded as left: run it again until it says that it has left"
-            raise OutcomeUnknownError(msg) from None
+            raise OutcomeUnknownError(msg) from exc
         except UnavailableError:
             directory.write(record)
             raise
@@ -124,7 +124,7 @@ def _remove_patiently(etcd: Etcd, member_id: int, seconds: float) -> None:
             if isinstance(exc, OutcomeUnknownError):
                 unknown = exc
             if deadline.over:
-                raise unknown or exc from None
+                raise unknown or exc from exc
             clock.sleep(_TICK)
         else:
             return

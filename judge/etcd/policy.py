@@ -177,8 +177,8 @@ def allowed(caller: Caller, method: str, raw: bytes, prefix: str) -> bytes:
         size = request.ByteSize()
         request.DiscardUnknownFields()
         canonical: bytes = request.SerializeToString()
-    except (DecodeError, ValueError, RecursionError):
-        raise RefusedCallError("sent a request that cannot be read") from None
+    except (DecodeError, ValueError, RecursionError) as exc:
+        raise RefusedCallError("sent a request that cannot be read") from exc
     if len(canonical) != size:
         raise RefusedCallError("sent a request with fields that are not known here")
     check(_EtcdRequest(grant, prefix.encode(), request))

@@ -205,5 +205,5 @@ def wait_for_ports(addresses: Sequence[str], seconds: float) -> None:
                 if deadline.over:
                     raise RefusedError(
                         f"{address} cannot be listened on: {exc.strerror}; stop the other program or change the address"
-                    ) from None
+                    ) from exc
             clock.sleep(0.1)

@@ -231,7 +231,7 @@ class Transport:
                         # A member that was removed and does not know it yet is alive and answers no write ever.
                         self._preferred = (index + 1) % len(self.endpoints)
                     if failed.error is not None:
-                        raise failed.error(f"etcd: {label}: {failed.text}") from None
+                        raise failed.error(f"etcd: {label}: {failed.text}") from exc
                 else:
                     connection.answered = monotonic()
                     self._preferred = index

@@ -52,12 +52,12 @@ def lock_work_dir(work_dir: Path) -> int:
         fd = os.open(work_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as exc:
         msg = f"work_dir {work_dir} cannot be used: {exc.strerror}; name a directory that this user may write"
-        raise ConfigError(msg) from None
+        raise ConfigError(msg) from exc
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    except BlockingIOError as exc:
         os.close(fd)
-        raise RefusedError(f"work_dir {work_dir} is in use by another executor; give each its own") from None
+        raise RefusedError(f"work_dir {work_dir} is in use by another executor; give each its own") from exc
     return fd
 
 

@@ -147,7 +147,7 @@ def write_configs(settings: GatewayConfig) -> tuple[Path, Path]:
         files.replace(app, config.dump(settings), durable=False)
     except OSError as exc:
         msg = f"run_dir {settings.run_dir} cannot be written: {exc.strerror}; name a directory that this user may write"
-        raise ConfigError(msg) from None
+        raise ConfigError(msg) from exc
     return ini, app
 
 

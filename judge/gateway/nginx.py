@@ -127,7 +127,7 @@ def prepare(config: GatewayConfig, backlog: int) -> Path:
         files.replace(path, render(config, spool, connections, backlog), durable=False)
     except OSError as exc:
         msg = f"run_dir {config.run_dir} cannot be written: {exc.strerror}; name a directory that this user may write"
-        raise ConfigError(msg) from None
+        raise ConfigError(msg) from exc
     return path
 
 
@@ -166,7 +166,7 @@ def _spool(config: GatewayConfig) -> Path:
         status = path.lstat()
     except OSError as exc:
         msg = f"spool_dir {config.spool_dir} cannot be used: {exc.strerror}; name a directory that this user may write"
-        raise ConfigError(msg) from None
+        raise ConfigError(msg) from exc
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
         raise ConfigError(f"{path} belongs to another user; remove it, or set another spool_dir")
     return path.absolute()

@@ -151,9 +151,9 @@ class Provider:
             try:
                 tokens = client.fetch_token(metadata["token_endpoint"], code=code, code_verifier=verifier)
             except OAuthError as exc:
-                raise UnauthorizedError(f"{self.title} refuses this log-in: {_plain(str(exc.error))}") from None
+                raise UnauthorizedError(f"{self.title} refuses this log-in: {_plain(str(exc.error))}") from exc
             except _FAULTS as exc:
-                raise self._silent(exc) from None
+                raise self._silent(exc) from exc
             claims = self._checked(tokens, nonce)
             names = {name for name in (self._config.user_claim, self._config.groups_claim) if name}
             if not names <= claims.keys() and "userinfo_endpoint" in metadata:
@@ -186,7 +186,7 @@ class Provider:
             claims.validate(now=int(clock.wall().timestamp()), leeway=_LEEWAY)
         except (JoseError, ValueError, TypeError, KeyError) as exc:
             log.warning("an ID token of '%s' is refused: %s", self._config.name, exc)
-            raise UnauthorizedError(f"what {self.title} says of you cannot be trusted; log in again") from None
+            raise UnauthorizedError(f"what {self.title} says of you cannot be trusted; log in again") from exc
         if _valid(_SUBJECT, claims["sub"]) is None:
             raise UnauthorizedError(f"{self.title} does not say who you are")
         return dict(claims)
@@ -263,7 +263,7 @@ class Provider:
             try:
                 return _object(client.get(url))
             except _FAULTS as exc:
-                raise self._silent(exc) from None
+                raise self._silent(exc) from exc
 
     def _userinfo(self, client: OAuth2Client, url: str, subject: str) -> dict[str, Any]:
         """The claims about this very subject at another of the provider's URLs; empty when it answers about another."""
@@ -272,7 +272,7 @@ class Provider:
         try:
             userinfo = _object(client.get(url))
         except _FAULTS as exc:
-            raise self._silent(exc) from None
+            raise self._silent(exc) from exc
         return userinfo if userinfo.get("sub") == subject else {}
 
     def _silent(self, exc: Exception) -> UnavailableError:
@@ -293,7 +293,7 @@ def _secret(config: OidcProvider) -> str | None:
         reason = exc.strerror if isinstance(exc, OSError) else "is not UTF-8 text"
         raise ConfigError(
             f"{config.client_secret_file}: the secret of '{config.name}' cannot be read: {reason}"
-        ) from None
+        ) from exc
 
 
 def _object(response: httpx.Response) -> dict[str, Any]:

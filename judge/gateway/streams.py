@@ -180,8 +180,8 @@ class Streams:
         try:
             async with asyncio.timeout(_OPENING):
                 await self._opened.wait()
-        except TimeoutError:
-            raise UnavailableError("no judicator reports changes at the moment; try again in a few seconds") from None
+        except TimeoutError as exc:
+            raise UnavailableError("no judicator reports changes at the moment; try again in a few seconds") from exc
 
     async def _send_current(self, send: Send, listener: _Listener, now: Change) -> bool:
         """Send the submission as it is, if that is news; returns whether it is done."""
@@ -241,8 +241,8 @@ class Streams:
         try:
             async with asyncio.timeout(_PATIENCE):
                 await send(data)
-        except TimeoutError:
-            raise ConnectionError("the client does not read") from None
+        except TimeoutError as exc:
+            raise ConnectionError("the client does not read") from exc
 
     @contextlib.contextmanager
     def _registered(self, wish: Wish) -> Iterator[_Listener]:

@@ -367,10 +367,10 @@ def _encoded(name: str, value: Any, *, base64: bool) -> Any:
         return encode_base64(value)
     try:
         return value.decode("utf-8")
-    except UnicodeDecodeError:
+    except UnicodeDecodeError as exc:
         raise NotTextError(
             "some attributes for this submission cannot be converted to UTF-8, use base64_encoded=true query parameter"
-        ) from None
+        ) from exc
 
 
 def row_of(task: m.Task, rows: dict[int, Judge0Language], flavour: languages.Flavour) -> Judge0Language | None:

@@ -166,9 +166,9 @@ def composed(submission: Submission) -> Submission:
     for index, file in enumerate(submission.files):
         try:
             data = file.data if file.text is None and file.base64 is not None else None
-        except ValueError:
+        except ValueError as exc:
             reason = f"of '{file.name}' is not Base64 (RFC 4648, with padding)"
-            raise FieldError(f"files.{index}.base64", reason) from None
+            raise FieldError(f"files.{index}.base64", reason) from exc
         name = _composed(file.name)
         files.append(SourceFile.of(name, data) if data is not None else file.model_copy(update={"name": name}))
     names = {name: _composed(value) for name in ("filename", "entry") if (value := getattr(submission, name))}
@@ -304,12 +304,12 @@ def _unpack(label: str, data: bytes, gathered: _Gathered, *, whole: bool) -> Non
                         "files", f"'{name}' is an archive in the archive '{label}'; pack its files instead"
                     )
                 gathered.files[composed_name] = content
-    except zips.TooManyEntriesError:
+    except zips.TooManyEntriesError as exc:
         reason = f"has more than {_ENTRIES} entries; pack the sources alone"
-        raise FieldError("files", f"the archive '{label}' {reason}") from None
+        raise FieldError("files", f"the archive '{label}' {reason}") from exc
     except _DAMAGED as exc:
         reason = "".join(char if char.isprintable() else " " for char in str(exc))[:100]
-        raise FieldError("files", f"'{label}' is no ZIP archive that can be read: {reason}") from None
+        raise FieldError("files", f"'{label}' is no ZIP archive that can be read: {reason}") from exc
 
 
 def _entry_name(label: str, entry: zipfile.ZipInfo) -> str | None:

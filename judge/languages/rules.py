@@ -45,4 +45,4 @@ def decoded(data: bytes, field: str = SOURCE) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError as exc:
         line = data.count(b"\n", 0, exc.start) + 1
-        raise FieldError(field, f"is not UTF-8 text (line {line}); save the file as UTF-8") from None
+        raise FieldError(field, f"is not UTF-8 text (line {line}); save the file as UTF-8") from exc

@@ -73,7 +73,7 @@ class MemoryFull(config.Model):
         try:
             re.compile(value)
         except re.error as exc:
-            raise ValueError(f"words: '{value[:60]}' is no regular expression: {exc}") from None
+            raise ValueError(f"words: '{value[:60]}' is no regular expression: {exc}") from exc
         return value
 
 
@@ -129,7 +129,7 @@ class Language(EntryRules):
         try:
             re.compile(self.entry_pattern)
         except re.error as exc:
-            raise config.fault(f"entry_pattern: is no regular expression: {exc}", "entry_pattern") from None
+            raise config.fault(f"entry_pattern: is no regular expression: {exc}", "entry_pattern") from exc
         if re.search(r"\\[snDSW]", self.entry_pattern):
             raise config.fault("entry_pattern: must stay within a line; write '[ \\t]' for blanks", "entry_pattern")
         if "{entry}" in self.source_name and self.entry != "class":
@@ -333,9 +333,9 @@ def _read(path: Path, builtin: Mapping[str, Language]) -> dict[str, Language]:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as exc:
-        raise ConfigError(f"{path}: cannot be read: {exc.strerror}; name an existing languages table") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}: is not UTF-8 text; expected a YAML file") from None
+        raise ConfigError(f"{path}: cannot be read: {exc.strerror}; name an existing languages table") from exc
+    except UnicodeDecodeError as exc:
+        raise ConfigError(f"{path}: is not UTF-8 text; expected a YAML file") from exc
     table = dict(builtin)
     for name, row in config.parse_text(_LanguageTable, text, str(path)).languages.items():
         if row is None:

@@ -56,7 +56,7 @@ def write_private(path: Path, data: bytes) -> None:
         files.replace(path, data, durable=True)
     except OSError as exc:
         msg = f"{path} cannot be written: {exc.strerror}; free space or make the directory writable for this user"
-        raise RefusedError(msg) from None
+        raise RefusedError(msg) from exc
 
 
 def _marker(path: Path) -> tuple[str, str | None] | None:
@@ -81,7 +81,7 @@ def prepare(path: Path) -> MongodDataDir:
         names = {entry.name for entry in path.iterdir()}
     except OSError as exc:
         msg = f"data_dir {path} cannot be used: {exc.strerror}; name a directory that this user may write"
-        raise RefusedError(msg) from None
+        raise RefusedError(msg) from exc
     if not names.intersection(_STORAGE):
         foreign = sorted(names - _HARMLESS)
         if foreign:

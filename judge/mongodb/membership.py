@@ -184,7 +184,7 @@ class Membership:
             created = users.ensure(self._replica.client, self._config)
         except RefusedError as exc:
             # Each next primary would end by it, until none is left; a set that has its user can do without the file.
-            raise JudgeError(str(exc)) from None
+            raise JudgeError(str(exc)) from exc
         for name in created:
             log.info("made the user '%s'", name)
         self._settled = True

@@ -82,7 +82,7 @@ def check_version(binary: Path) -> tuple[int, int, int]:
     try:
         result = subprocess.run([str(binary), "--version"], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired) as exc:
-        raise RefusedError(f"{binary} cannot be run ({exc}); install a mongod that runs on this machine") from None
+        raise RefusedError(f"{binary} cannot be run ({exc}); install a mongod that runs on this machine") from exc
     match = re.search(r"db version v(\d+)\.(\d+)\.(\d+)", result.stdout)
     if not match:
         last = (result.stderr or result.stdout).strip().splitlines()[-1:] or [f"exit code {result.returncode}"]

@@ -67,7 +67,7 @@ def read_file(path: Path, setting: str) -> bytes:
         return path.read_bytes()
     except OSError as exc:
         msg = f"{setting}: {path} cannot be read: {exc.strerror}; name a file that this user may read"
-        raise RefusedError(msg) from None
+        raise RefusedError(msg) from exc
 
 
 def logins(username: str | None, password_file: Path | None) -> list[Bson]:

@@ -110,7 +110,7 @@ class Archive(_PackedTree[zipfile.ZipInfo]):
         try:
             file = self.resources.enter_context(path.open("rb"))
         except OSError as exc:
-            raise PackageError(f"{path}: cannot be read: {exc.strerror}") from None
+            raise PackageError(f"{path}: cannot be read: {exc.strerror}") from exc
         links: list[tuple[str, zipfile.ZipInfo]] = []
         with contextlib.ExitStack() as unless_listed:
             unless_listed.callback(self.close)
@@ -150,12 +150,12 @@ class Archive(_PackedTree[zipfile.ZipInfo]):
         if not name.isascii() and not entry.flag_bits & 0x800:
             try:
                 name = name.encode("cp437").decode()
-            except UnicodeError:
-                raise PackageError(f"{self.where(name)}: the file name is not UTF-8; rename it") from None
+            except UnicodeError as exc:
+                raise PackageError(f"{self.where(name)}: the file name is not UTF-8; rename it") from exc
         try:
             return _plain(name.replace("\\", "/"))
-        except ValueError:
-            raise PackageError(f"{self.where(name)}: {_OUTSIDE}") from None
+        except ValueError as exc:
+            raise PackageError(f"{self.where(name)}: {_OUTSIDE}") from exc
 
     def chunks(self, path: str) -> Iterator[bytes]:
         """The file's content, of exactly the size that the archive's directory announced."""
@@ -171,7 +171,7 @@ class Archive(_PackedTree[zipfile.ZipInfo]):
                         break
                     yield chunk
         except _DAMAGED as exc:
-            raise PackageError(f"{self.where(path)}: is damaged in the archive: {clean(str(exc))}") from None
+            raise PackageError(f"{self.where(path)}: is damaged in the archive: {clean(str(exc))}") from exc
         if remaining:
             raise PackageError(f"{self.where(path)}: is not as long as the archive's directory says; pack it again")
 
@@ -180,11 +180,11 @@ def _opened_zip(file: IO[bytes], path: Path) -> zipfile.ZipFile:
     try:
         return zips.opened(file, MAX_ENTRIES, _DIRECTORY_BYTES)
     except zips.TooManyEntriesError as exc:
-        raise PackageError(f"{path}: {exc}") from None
+        raise PackageError(f"{path}: {exc}") from exc
     except (zipfile.BadZipFile, zipfile.LargeZipFile, UnicodeDecodeError, NotImplementedError, ValueError) as exc:
-        raise PackageError(f"{path}: is not a ZIP archive that can be read: {clean(str(exc))}") from None
+        raise PackageError(f"{path}: is not a ZIP archive that can be read: {clean(str(exc))}") from exc
     except OSError as exc:
-        raise PackageError(f"{path}: cannot be read: {exc.strerror}") from None
+        raise PackageError(f"{path}: cannot be read: {exc.strerror}") from exc
 
 
 class _Headers(io.FileIO):
@@ -205,15 +205,15 @@ class TarArchive(_PackedTree[tuple[int, int]]):
         try:
             self._file = self.resources.enter_context(_uncompressed(path))
         except OSError as exc:
-            raise PackageError(f"{path}: cannot be read: {exc.strerror or clean(str(exc))}") from None
+            raise PackageError(f"{path}: cannot be read: {exc.strerror or clean(str(exc))}") from exc
         with contextlib.ExitStack() as unless_listed:
             unless_listed.callback(self.close)
             try:
                 self._list()
             except PackageError as exc:
-                raise PackageError(str(exc) if str(exc).startswith(self.label) else f"{self.label}: {exc}") from None
+                raise PackageError(str(exc) if str(exc).startswith(self.label) else f"{self.label}: {exc}") from exc
             except (tarfile.TarError, OSError, EOFError, ValueError, OverflowError) as exc:
-                raise PackageError(f"{path}: is not a tar archive that can be read: {clean(str(exc))}") from None
+                raise PackageError(f"{path}: is not a tar archive that can be read: {clean(str(exc))}") from exc
             unless_listed.pop_all()
 
     def _list(self) -> None:
@@ -234,10 +234,10 @@ class TarArchive(_PackedTree[tuple[int, int]]):
         try:
             member.name.encode()
             name = _plain(member.name)
-        except UnicodeEncodeError:
-            raise PackageError(f"{self.where(member.name)}: the file name is not UTF-8; rename it") from None
-        except ValueError:
-            raise PackageError(f"{self.where(member.name)}: {_OUTSIDE}") from None
+        except UnicodeEncodeError as exc:
+            raise PackageError(f"{self.where(member.name)}: the file name is not UTF-8; rename it") from exc
+        except ValueError as exc:
+            raise PackageError(f"{self.where(member.name)}: {_OUTSIDE}") from exc
         if not name or member.isdir() or self._leaves_out(name):
             return
         if member.issym() or member.islnk():
@@ -279,7 +279,7 @@ def _uncompressed(path: Path) -> IO[bytes]:
                 unpacked_file.write(chunk)
             unpacked_file.flush()
         except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as exc:
-            raise PackageError(f"{path}: is damaged: {clean(str(exc))}") from None
+            raise PackageError(f"{path}: is damaged: {clean(str(exc))}") from exc
         stack.pop_all()
         return unpacked_file
 

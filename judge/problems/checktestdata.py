@@ -241,7 +241,7 @@ class Parser:
                 try:
                     compiled[source] = re.compile(_CLASS.sub(lambda match: _CLASSES[match[1]], source))
                 except re.error as exc:
-                    raise DescriptionError(f"REGEX: '{source[:60]}' is no regular expression: {exc}") from None
+                    raise DescriptionError(f"REGEX: '{source[:60]}' is no regular expression: {exc}") from exc
             match = compiled[source].match(run.text, run.at)
             if match is None:
                 raise run.reject(f"what matches {source}")
@@ -346,8 +346,8 @@ class Parser:
         def get(run: CheckedInput) -> Value:
             try:
                 return run.values[name][tuple(index(run) for index in indices)]
-            except KeyError:
-                raise DescriptionError(f"'{name}' has no value here") from None
+            except KeyError as exc:
+                raise DescriptionError(f"'{name}' has no value here") from exc
 
         return get
 
@@ -426,8 +426,8 @@ class Parser:
         def test(run: CheckedInput) -> bool:
             try:
                 return compare(left(run), right(run))
-            except TypeError:
-                raise DescriptionError("a text and a number are compared") from None
+            except TypeError as exc:
+                raise DescriptionError("a text and a number are compared") from exc
 
         return test
 
@@ -529,9 +529,9 @@ def check(source: str, text: str) -> str:
     except MismatchError as exc:
         return str(exc)
     except (InvalidOperation, OverflowError) as exc:
-        raise DescriptionError(f"a number is too large: {type(exc).__name__}") from None
-    except RecursionError:
-        raise DescriptionError("is nested too deeply") from None
+        raise DescriptionError(f"a number is too large: {type(exc).__name__}") from exc
+    except RecursionError as exc:
+        raise DescriptionError("is nested too deeply") from exc
     return ""
 
 

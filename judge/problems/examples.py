@@ -130,4 +130,4 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as exc:
-        raise UsageError(f"{path}: cannot be read as UTF-8 text: {exc}") from None
+        raise UsageError(f"{path}: cannot be read as UTF-8 text: {exc}") from exc

@@ -169,7 +169,7 @@ def _check_glob(glob: str, where: str) -> None:
     try:
         _braces(glob)
     except PackageError as exc:
-        raise PackageError(f"{where}: {exc}") from None
+        raise PackageError(f"{where}: {exc}") from exc
 
 
 def _parse(data: bytes, where: str) -> dict[str, _Entry]:

@@ -42,7 +42,7 @@ def parse_ini(data: bytes, where: str) -> dict[str, str]:
         parser.read_string("[problem]\n" + "\n".join(plain_lines))
     except configparser.Error as exc:
         first = str(exc).splitlines()[0]
-        raise PackageError(f"{where}: is not a list of 'key = value' lines: {clean(first)}") from None
+        raise PackageError(f"{where}: is not a list of 'key = value' lines: {clean(first)}") from exc
     settings = {key: value.strip().strip("'\"") for key, value in parser["problem"].items()}
     if settings and not settings.keys() & _KEYS:
         examples = ", ".join(clean(key, 40) for key in list(settings)[:3])

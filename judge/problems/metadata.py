@@ -382,11 +382,11 @@ def read(data: bytes, where: str, repeats: list[str] | None = None) -> yamltext.
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as exc:
         line = data.count(b"\n", 0, exc.start) + 1
-        raise PackageError(f"{where}:{line}: is not UTF-8 text; save it as UTF-8") from None
+        raise PackageError(f"{where}:{line}: is not UTF-8 text; save it as UTF-8") from exc
     try:
         document = yamltext.read(text, where, plain=True, repeats=repeats)
     except ConfigError as exc:
-        raise PackageError(clean(str(exc), 400)) from None
+        raise PackageError(clean(str(exc), 400)) from exc
     if document.value is not None and not isinstance(document.value, dict):
         raise PackageError(f"{where}:1: expected a mapping of settings, found {yamltext.kind_of(document.value)}")
     return replace(document, value=document.value or yamltext.Fields())
@@ -398,7 +398,7 @@ def parse(model: type[T], data: bytes, where: str) -> T:
     try:
         return check(model, document)
     except ConfigError as exc:
-        raise PackageError(clean(str(exc), 400)) from None
+        raise PackageError(clean(str(exc), 400)) from exc
 
 
 def load(model: type[T], document: yamltext.Document, findings: Findings) -> SettingsSource[T]:

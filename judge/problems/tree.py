@@ -156,8 +156,8 @@ class Folder(Tree):
                 path = prefix + (base / name).relative_to(root).as_posix()
                 try:
                     path.encode()
-                except UnicodeEncodeError:
-                    raise PackageError(f"{self.where(path)}: the file name is not UTF-8; rename it") from None
+                except UnicodeEncodeError as exc:
+                    raise PackageError(f"{self.where(path)}: the file name is not UTF-8; rename it") from exc
                 if not self._leaves_out(path):
                     names.append(name)
                     self._look(path, base / name, inside=bool(prefix))
@@ -213,7 +213,7 @@ class Folder(Tree):
                         break
                     yield chunk
         except OSError as exc:
-            raise PackageError(f"{self.where(path)}: cannot be read: {exc.strerror}") from None
+            raise PackageError(f"{self.where(path)}: cannot be read: {exc.strerror}") from exc
         if remaining:
             raise PackageError(f"{self.where(path)}: changed while it was read; try again")
 

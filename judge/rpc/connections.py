@@ -94,12 +94,12 @@ class _RpcConnection:
                 plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self.tls = context.wrap_socket(plain, server_hostname=host)
         except OSError as exc:
-            raise NotSentError(str(exc)) from None
+            raise NotSentError(str(exc)) from exc
         try:
             self.role = peer_identity(self.tls.getpeercert() or {})[1]
         except OSError as exc:  # the other side has gone before TLS began
             self.close()
-            raise NotSentError(f"hung up: {exc.strerror or exc}") from None
+            raise NotSentError(f"hung up: {exc.strerror or exc}") from exc
         self._poll = select.poll()
         self._poll.register(self.tls, select.POLLIN)
 
@@ -184,7 +184,7 @@ class HttpAnswer:
                 self._tls.settimeout(self._remaining())
                 data = data[self._tls.send(data) :]
             except TimeoutError as exc:
-                raise TransportError(str(exc)) from None
+                raise TransportError(str(exc)) from exc
             except OSError:
                 return False
         return True
@@ -195,7 +195,7 @@ class HttpAnswer:
             self._tls.settimeout(self._remaining())
             return self._tls.recv(_READ)
         except OSError as exc:
-            raise TransportError(str(exc)) from None
+            raise TransportError(str(exc)) from exc
 
     def _read_until(self, mark: bytes) -> bytes:
         """All before the mark, which is taken, too."""

@@ -310,8 +310,8 @@ class Server:
         try:
             async with asyncio.timeout(_SLOW + self._expected(request, name, limit) / _RATE):
                 body = await request.read()
-        except TimeoutError:
-            raise _too_slow(request) from None
+        except TimeoutError as exc:
+            raise _too_slow(request) from exc
         if len(body) > limit:
             raise TooLargeError(f"the body has {len(body)} bytes; '{name}' takes at most {limit}")
         return body
@@ -371,8 +371,8 @@ class Server:
         try:
             async with asyncio.timeout(_SLOW + (request.content_length or self.blob_bytes) / _RATE):
                 await self.blobs.take(sha, pieces, output=_peer(request).role == "executor")
-        except TimeoutError:
-            raise _too_slow(request) from None
+        except TimeoutError as exc:
+            raise _too_slow(request) from exc
         return web.Response(status=204)
 
     async def put_pack(self, request: web.Request) -> web.Response:
@@ -425,7 +425,7 @@ class Server:
         except OSError as exc:
             await self._runner.cleanup()
             reason = exc.strerror or str(exc)
-            raise RefusedError(f"cannot listen on {listen}: {reason}; choose a free address under 'listen'") from None
+            raise RefusedError(f"cannot listen on {listen}: {reason}; choose a free address under 'listen'") from exc
 
     def refuse(self) -> None:
         """From now on answer every new request with 503, which sends clients to another judicator."""

@@ -144,7 +144,7 @@ def encoded(texts: Sequence[str]) -> bytes:
     try:
         strings = b"".join(os.fsencode(text) + b"\0" for text in texts)
     except UnicodeEncodeError as exc:
-        raise UnfitError(f"an argument of the command is no Unicode text: {exc.reason}") from None
+        raise UnfitError(f"an argument of the command is no Unicode text: {exc.reason}") from exc
     largest = MAX_PACKET - _REQUEST.size
     if len(strings) > largest or len(texts) > MAX_STRINGS:
         raise UnfitError(

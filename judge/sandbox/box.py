@@ -218,7 +218,7 @@ class Run:
         try:
             outcome = _outcome(self._command.argv[0], limits, reason, answer, usage, outputs)
         except SandboxError as exc:
-            raise self._container.explained(str(exc)) from None
+            raise self._container.explained(str(exc)) from exc
         self._outcome_fds = outputs if scratch is None else (*outputs, scratch)
         return replace(outcome, ended=start + answer.wall, scratch=scratch)
 

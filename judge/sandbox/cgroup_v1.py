@@ -47,7 +47,7 @@ class TreeV1:
                 cgroup.make(self._dirs[key])
         except OSError as exc:
             msg = f"cgroup {exc.filename or root} cannot be used: {exc.strerror}; run as root or delegate it"
-            raise SandboxError(msg) from None
+            raise SandboxError(msg) from exc
 
     @property
     def joins(self) -> list[Path]:

@@ -26,7 +26,7 @@ class DriverV2:
             return TreeV2(self._base(root), name)
         except OSError as exc:
             msg = f"cgroup {exc.filename or root} cannot be used: {exc.strerror}; set Delegate=yes or run as root"
-            raise SandboxError(msg) from None
+            raise SandboxError(msg) from exc
 
     def _base(self, root: str) -> Path:
         if root.startswith("/"):

@@ -118,7 +118,7 @@ class Container:
             self._close_groups()
             raise SandboxError(
                 f"the sandbox could not be started: {exc.filename or 'bwrap'}: {exc.strerror}; is all of it installed?"
-            ) from None
+            ) from exc
         finally:
             agent_end.close()
             os.close(program)
@@ -161,7 +161,7 @@ class Container:
         try:
             answer = self.agent.receive(timeout)
         except SandboxError as exc:
-            raise self.explained(str(exc)) from None
+            raise self.explained(str(exc)) from exc
         if answer is None:
             raise self.explained(f"the sandbox did not answer within {timeout:g} s")
         if answer.kind != kind:

@@ -87,7 +87,7 @@ class ClusterDirectory:
                 files.sweep(directory)
         except OSError as exc:
             msg = f"--dir {path}: cannot be used: {exc.strerror}; name a directory that this user may write"
-            raise UsageError(msg) from None
+            raise UsageError(msg) from exc
 
     def close(self) -> None:
         """Let another `judge up` have it."""

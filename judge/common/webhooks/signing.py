@@ -28,8 +28,8 @@ def key_of(secret: str) -> bytes:
     """The bytes of a secret; ValueError when it is none."""
     try:
         key = base64.b64decode(secret.removeprefix(PREFIX), validate=True)
-    except binascii.Error:
-        raise ValueError(f"a secret is {PREFIX} and Base64") from None
+    except binascii.Error as exc:
+        raise ValueError(f"a secret is {PREFIX} and Base64") from exc
     if not _LEAST <= len(key) <= _MOST:
         raise ValueError(f"a secret has {_LEAST} to {_MOST} bytes, this one {len(key)}")
     return key

@@ -201,7 +201,7 @@ def run(
             check=False,
         )  # fmt: skip
     except OSError as exc:
-        raise ConfigError(f"{path} cannot be run: {exc.strerror}; install ansible-core with pip or apt") from None
+        raise ConfigError(f"{path} cannot be run: {exc.strerror}; install ansible-core with pip or apt") from exc
 
 
 def _inventory_dir(sources: Sources) -> str:

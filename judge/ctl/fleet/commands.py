@@ -129,8 +129,8 @@ def _watch(table: Callable[[], show.Grid]) -> None:
             while True:
                 clock.sleep(WATCH)
                 live.update(table(), refresh=True)
-    except KeyboardInterrupt:
-        raise typer.Exit from None
+    except KeyboardInterrupt as exc:
+        raise typer.Exit from exc
 
 
 def logs(
@@ -181,8 +181,8 @@ def logs(
                 _print_notices([item])
             else:
                 show_entry(item)
-    except KeyboardInterrupt:
-        raise typer.Exit from None
+    except KeyboardInterrupt as exc:
+        raise typer.Exit from exc
     raise typer.Exit(EXIT_FAILED if notices else 0)
 
 

@@ -60,7 +60,7 @@ def of_kernel(member: FleetHost, reply: Reply) -> list[Difference]:
     try:
         return parse(output_of(reply, "its kernel"), member.name)
     except UnavailableError as exc:
-        raise UnavailableError(f"{member.name}: {exc}") from None
+        raise UnavailableError(f"{member.name}: {exc}") from exc
 
 
 def parse(text: str, host: str) -> list[Difference]:

@@ -113,9 +113,9 @@ def parse_list(text: str, source: str, inventory_dir: str) -> Inventory:
         groups: Any = json.loads(text)
         variables = {name: dict(host_variables) for name, host_variables in groups.pop("_meta")["hostvars"].items()}
         members = {name: _members(groups, name, set()) for name in groups}
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as exc:
         msg = f"{source}: ansible-inventory answers with something else than its list of hosts; is it Ansible's?"
-        raise ConfigError(msg) from None
+        raise ConfigError(msg) from exc
     names = set(variables).union(*members.values())
     if not names:
         raise ConfigError(f"{source}: no hosts in it; see inventory/example for how to name some")

@@ -110,13 +110,13 @@ def moment(text: str) -> str:
         try:
             datetime.datetime.fromisoformat(text)
         except ValueError as exc:
-            raise UsageError(f"--since: '{text}' is no moment: {exc}") from None
+            raise UsageError(f"--since: '{text}' is no moment: {exc}") from exc
         return f"{text} UTC"
     try:
         return f"-{duration(text, '--since')}s"
-    except UsageError:
+    except UsageError as exc:
         expected = "a duration such as 10m, or a moment such as '2026-05-01 12:00' (UTC)"
-        raise UsageError(f"--since: '{text}' is not understood; expected {expected}") from None
+        raise UsageError(f"--since: '{text}' is not understood; expected {expected}") from exc
 
 
 @dataclass(frozen=True)

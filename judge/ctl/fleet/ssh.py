@@ -73,7 +73,7 @@ class SshConnection:
             sock = socket.create_connection((target.address, target.port), timeout=deadline.left())
         except OSError as exc:
             why = exc.strerror or str(exc) or type(exc).__name__
-            raise UnavailableError(f"{target.address} port {target.port} does not answer: {why}") from None
+            raise UnavailableError(f"{target.address} port {target.port} does not answer: {why}") from exc
         if hasattr(socket, "TCP_USER_TIMEOUT"):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _USER_TIMEOUT)
         return sock
@@ -87,7 +87,7 @@ class SshConnection:
         except (paramiko.SSHException, EOFError, OSError) as exc:
             why = str(exc) or type(exc).__name__
             msg = f"{target.address} port {target.port} cannot be reached from jump host {self.target.address}: {why}"
-            raise UnavailableError(msg) from None
+            raise UnavailableError(msg) from exc
 
     def _open(self, known_keys: paramiko.hostkeys.HostKeys, deadline: clock.Deadline) -> None:
         transport, target = self._transport, self.target
@@ -108,10 +108,10 @@ class SshConnection:
         except (paramiko.SSHException, EOFError, OSError) as exc:
             if deadline.over:
                 msg = f"{target.address} takes the connection and then says nothing for {deadline.seconds:g} s"
-                raise DeadlineError(msg) from None
+                raise DeadlineError(msg) from exc
             why = (self._proxy.complaint() if self._proxy else "") or exc or type(exc).__name__
             msg = f"{target.address} port {target.port} does not speak SSH as expected: {why}"
-            raise UnavailableError(msg) from None
+            raise UnavailableError(msg) from exc
         transport.set_keepalive(_KEEPALIVE)
 
     def _log_in(self, deadline: clock.Deadline) -> None:
@@ -156,7 +156,7 @@ class SshConnection:
             channel.exec_command(command)
         except (paramiko.SSHException, EOFError, OSError) as exc:
             msg = f"{self.target.address} does not start a command: {exc or type(exc).__name__}"
-            raise UnavailableError(msg) from None
+            raise UnavailableError(msg) from exc
         return Stream(channel, self.target)
 
     @property
@@ -240,7 +240,7 @@ class JumpHosts:
             except JudgeError as exc:
                 host.failure = type(exc)(f"at jump host {target.place}: {exc}")
                 host.failed = clock.monotonic()
-                raise host.failure from None
+                raise host.failure from exc
             return host.connection
         finally:
             host.lock.release()
@@ -326,7 +326,7 @@ def _known_keys(target: Target) -> paramiko.hostkeys.HostKeys:
         except FileNotFoundError:
             continue
         except (OSError, UnicodeDecodeError, paramiko.SSHException) as exc:
-            raise ConfigError(f"{path}: known hosts cannot be read: {exc}") from None
+            raise ConfigError(f"{path}: known hosts cannot be read: {exc}") from exc
     return keys
 
 
@@ -353,7 +353,7 @@ def _keys(target: Target, locked: list[Path]) -> Iterator[tuple[paramiko.PKey, s
         except (TypeError, paramiko.PasswordRequiredException):  # the former is what cryptography says
             locked.append(path)
         except (OSError, ValueError, paramiko.SSHException, UnknownKeyType) as exc:
-            raise ConfigError(f"{path}: is no private key that can be read: {exc}") from None
+            raise ConfigError(f"{path}: is no private key that can be read: {exc}") from exc
     publics = {_public(path) for path in target.keys}
     agent = paramiko.Agent()
     try:

@@ -94,7 +94,7 @@ def _words(host: Host, name: str, variable: str, key: str) -> list[str]:
     try:
         return shlex.split(host.text(name) or setting(variable, key, "ssh_connection"))
     except ValueError as exc:
-        raise ConfigError(f"{host.name}: {name}: ssh's arguments cannot be split: {exc}") from None
+        raise ConfigError(f"{host.name}: {name}: ssh's arguments cannot be split: {exc}") from exc
 
 
 def _resolved(
@@ -201,7 +201,7 @@ def _options(words: Sequence[str]) -> tuple[list[tuple[str, str]], list[str]]:
         options, rest = getopt.getopt(list(words), _LETTERS)
         more, command = getopt.getopt(rest[1:], _LETTERS)
     except getopt.GetoptError as exc:
-        raise ValueError(str(exc)) from None
+        raise ValueError(str(exc)) from exc
     return options + more, rest[:1] + command
 
 
@@ -217,12 +217,12 @@ def _resolved_options(name: str, words: Sequence[str]) -> dict[str, list[str]]:
             ["ssh", "-G", "-T", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
             timeout=_PATIENCE, check=False,
         )  # fmt: skip
-    except FileNotFoundError:
+    except FileNotFoundError as exc:
         msg = "ssh is not installed, and its configuration says how hosts are reached; install openssh-client"
-        raise ConfigError(msg) from None
-    except subprocess.TimeoutExpired:
+        raise ConfigError(msg) from exc
+    except subprocess.TimeoutExpired as exc:
         msg = f"{name}: ssh does not say within {_PATIENCE} s how it is configured; see what 'ssh -G' waits for"
-        raise ConfigError(msg) from None
+        raise ConfigError(msg) from exc
     if result.returncode:
         last = result.stderr.strip().rpartition("\n")[2] or f"exit code {result.returncode}"
         msg = f"{name}: ssh refuses its arguments or its configuration: {last}; correct ansible_ssh_common_args"

@@ -80,7 +80,7 @@ def _write(api: Api, name: str, files: dict[str, str], target: Path) -> None:
         else:
             _write_folder(api, files, target)
     except OSError as exc:
-        raise UsageError(f"{exc.filename or target}: cannot be written: {exc.strerror}") from None
+        raise UsageError(f"{exc.filename or target}: cannot be written: {exc.strerror}") from exc
 
 
 def _remove(target: Path) -> None:

@@ -331,7 +331,7 @@ def _take(api: Api, task: m.Task, batch: PlanBatch, folder: Path, paths: dict[st
                         while chunk := content.read(CHUNK):
                             target.write(chunk)
         except (tarfile.TarError, EOFError, OSError) as exc:
-            raise PackageError(f"{batch.words}: what was made cannot be read: {clean(str(exc), 100)}") from None
+            raise PackageError(f"{batch.words}: what was made cannot be read: {clean(str(exc), 100)}") from exc
     if unread_paths:
         raise PackageError(f"{batch.words}: {clean(next(iter(unread_paths.values())), 60)} was not made")
     return room

@@ -82,7 +82,7 @@ def _size(blob: Path | bytes) -> int:
     try:
         return blob.stat().st_size
     except OSError as exc:
-        raise PackageError(f"{blob}: cannot be read: {exc.strerror}") from None
+        raise PackageError(f"{blob}: cannot be read: {exc.strerror}") from exc
 
 
 def _send(

@@ -51,7 +51,7 @@ def setup(service: str, instance: str, address: str | None) -> None:
         _exporter = Exporter(service, instance, address)
     except ImportError as exc:
         msg = f"otlp is set, but {exc.name or 'OpenTelemetry'} is not installed; install judge[otel], or remove 'otlp'"
-        raise ConfigError(msg) from None
+        raise ConfigError(msg) from exc
     log.info("spans go to %s", address)
 
 

@@ -95,12 +95,12 @@ def read_manifest(root: Path) -> tuple[dict[str, Any], str]:
     try:
         data = path.read_bytes()
         text = data.decode()
-    except FileNotFoundError:
+    except FileNotFoundError as exc:
         msg = f"there is no bundle in {root} (no {MANIFEST}); make one with playbooks/bundle.yml, or set judge_bundle"
-        raise BundleError(msg) from None
+        raise BundleError(msg) from exc
     except (OSError, UnicodeDecodeError) as exc:
         reason = exc.strerror if isinstance(exc, OSError) else "it is not text"
-        raise BundleError(f"{path} cannot be read: {reason}; make the bundle anew with playbooks/bundle.yml") from None
+        raise BundleError(f"{path} cannot be read: {reason}; make the bundle anew with playbooks/bundle.yml") from exc
     return parse_manifest(text, str(path)), hashlib.sha256(data).hexdigest()
 
 

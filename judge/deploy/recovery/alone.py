@@ -69,7 +69,7 @@ def _copy_aside(directory: EtcdDataDir) -> None:
         shutil.copytree(directory.data, making)
         making.rename(aside)
     except (OSError, shutil.Error) as exc:
-        raise RefusedError(f"{directory.data} cannot be copied to {aside}: {exc}; make room there first") from None
+        raise RefusedError(f"{directory.data} cannot be copied to {aside}: {exc}; make room there first") from exc
 
 
 def _wait_alone(child: ChildProcess, config: EtcdConfig, directory: EtcdDataDir) -> int:

@@ -64,7 +64,7 @@ class BlobCache:
             self._new.mkdir(mode=0o700)
         except OSError as exc:
             msg = f"{directory}: cannot keep blobs: {exc.strerror}; expected a directory that this process may fill"
-            raise UnavailableError(msg) from None
+            raise UnavailableError(msg) from exc
         self._evict(max_bytes)
 
     def get(self, sha: str) -> Path:
@@ -165,7 +165,7 @@ class BlobCache:
                     raise
                 if last:
                     msg = f"{self._root}: the disk is full; free some space, or lower the size of the blob cache"
-                    raise UnavailableError(msg) from None
+                    raise UnavailableError(msg) from exc
                 log.warning("%s: the disk is full; evicting half of the cache", self._root)
                 self._evict(None)
             else:

@@ -280,7 +280,7 @@ def parse_query(model: type[B]) -> B:
     try:
         return validated(model, values, "the query")
     except UsageError as exc:
-        raise with_hint(exc, model) from None
+        raise with_hint(exc, model) from exc
 
 
 def streamed(data: IO[bytes], media: str) -> Response:

@@ -37,8 +37,8 @@ def own_task(cluster: Cluster, principal: Principal, task_id: str) -> m.Task:
         raise missing
     try:
         task = cluster.call("get", m.GetRequest(id=task_id), m.Task)
-    except NotFoundError:
-        raise missing from None
+    except NotFoundError as exc:
+        raise missing from exc
     if not may_see(principal, task):
         raise missing
     return task

@@ -293,11 +293,11 @@ class Judge0Api:
         except ValidationError as exc:
             raise self._named(field_error(exc, "the submission")) from None
         except (FieldError, TooLargeError) as exc:
-            raise self._named(exc) from None
+            raise self._named(exc) from exc
         except LimitError as exc:
             if rate_of(exc) is not None:  # too often, which has an end that the headers tell
                 raise
-            raise wire.FullError(str(exc)) from None
+            raise wire.FullError(str(exc)) from exc
         log.info("%s handed in %s by judge0, trace %s", principal.user, reply.task.id, reply.task.trace)
         return reply
 
@@ -341,7 +341,7 @@ class Judge0Api:
         try:
             return [None if task is None else self._document(principal, task, names, base64=base64) for task in tasks]
         except answers.NotTextError as exc:
-            raise wire.Judge0RefusalError(400, str(exc).replace("this submission", "one or more submissions")) from None
+            raise wire.Judge0RefusalError(400, str(exc).replace("this submission", "one or more submissions")) from exc
 
     def _document(self, principal: Principal, task: m.Task, names: Sequence[str], *, base64: bool) -> dict[str, Any]:
         room, cluster = g.judge0_contents, self.services.cluster

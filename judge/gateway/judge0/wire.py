@@ -76,8 +76,8 @@ def _body() -> dict[str, Any]:
     check_values(data, _VALUES, "the body")
     try:
         sent = json.loads(data or b"{}")
-    except (ValueError, RecursionError):
-        raise Judge0RefusalError(400, "the body is not JSON; send an object with the fields of a submission") from None
+    except (ValueError, RecursionError) as exc:
+        raise Judge0RefusalError(400, "the body is not JSON; send an object with the fields of a submission") from exc
     if isinstance(sent, list):  # some send the batch itself
         return {"submissions": sent}
     if not isinstance(sent, dict):

@@ -62,8 +62,8 @@ def _proved() -> tuple[Principal, str]:
     credentials = p.Login(name=name, password=password, origin=asking.origin(), device=device)
     try:
         return auth.principal_of(services.cluster.call("login", credentials, p.Person)), "password"
-    except UnauthorizedError:
-        raise mismatch from None
+    except UnauthorizedError as exc:
+        raise mismatch from exc
 
 
 def _enter(principal: Principal, target: str, method: str) -> Any:

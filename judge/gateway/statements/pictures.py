@@ -136,10 +136,10 @@ def harmless_svg(data: bytes) -> bytes:
         ET.register_namespace("", _SVG)
         ET.register_namespace("xlink", "http://www.w3.org/1999/xlink")
         cleaned: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
-    except DefusedXmlException:
-        raise PackageError("the picture declares entities; save it as plain SVG") from None
+    except DefusedXmlException as exc:
+        raise PackageError("the picture declares entities; save it as plain SVG") from exc
     except (ET.ParseError, RecursionError, ValueError, LookupError) as exc:
-        raise PackageError(f"the picture is no SVG that can be read: {str(exc)[:80]}") from None
+        raise PackageError(f"the picture is no SVG that can be read: {str(exc)[:80]}") from exc
     return cleaned
 
 

@@ -229,8 +229,8 @@ class Statements:
         try:
             with self._cluster.blob(content) as file:
                 return view_of(ProblemManifest.stored(json.load(file)), content)
-        except ValueError:
-            raise PackageError(f"problem '{name}' has a manifest of another release; import it again") from None
+        except ValueError as exc:
+            raise PackageError(f"problem '{name}' has a manifest of another release; import it again") from exc
 
     def _read_text(self, sha: str) -> Text:
         """The beginning of a sample's file."""
@@ -312,5 +312,5 @@ def file_of(view: View, sha: str) -> PublicFile:
     """A file that everybody may have; NotFoundError for every other blob, stored or not."""
     try:
         return view.files[sha]
-    except KeyError:
-        raise NotFoundError(f"problem '{view.name}' has no such file for people") from None
+    except KeyError as exc:
+        raise NotFoundError(f"problem '{view.name}' has no such file for people") from exc

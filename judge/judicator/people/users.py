@@ -118,13 +118,13 @@ class Users:
         """Store a new account; when an earlier try of the same call has stored it, that one is answered."""
         try:
             await self._col.insert_one(doc)
-        except DuplicateKeyError:
+        except DuplicateKeyError as exc:
             existing = await self._db.latest(self._col, {"fold": doc["fold"]})
             if existing is not None and existing["call"] == doc["call"]:
                 return existing
             if existing is not None:
-                raise ConflictError(f"there is a user '{existing['_id']}' already; choose another name") from None
-            raise ConflictError("this identity belongs to another user already") from None
+                raise ConflictError(f"there is a user '{existing['_id']}' already; choose another name") from exc
+            raise ConflictError("this identity belongs to another user already") from exc
         return doc
 
     async def get(self, request: p.UserRef) -> p.User:
@@ -172,8 +172,8 @@ class Users:
             doc = await self._col.find_one_and_update(
                 {"_id": request.name}, update, return_document=ReturnDocument.AFTER
             )
-        except DuplicateKeyError:
-            raise ConflictError("this identity belongs to another user already") from None
+        except DuplicateKeyError as exc:
+            raise ConflictError("this identity belongs to another user already") from exc
         if doc is None:
             raise _unknown(request.name)
         if doc["disabled"]:

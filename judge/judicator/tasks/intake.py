@@ -212,10 +212,10 @@ def _contents(submission: Submission) -> dict[str, bytes]:
             raise FieldError(f"files.{index}.name", f"'{file.name}' is the name of two files; give each its own")
         try:
             contents[file.name] = file.data
-        except (binascii.Error, ValueError):
+        except (binascii.Error, ValueError) as exc:
             raise FieldError(
                 f"files.{index}.base64", f"of '{file.name}' is not Base64 (RFC 4648, with padding)"
-            ) from None
+            ) from exc
     return contents
 
 
@@ -329,8 +329,8 @@ def name_texts(submission: Submission) -> tuple[Submission, dict[str, bytes]]:
 def _content(name: str, text: str) -> bytes:
     try:
         data = base64.b64decode(text, validate=True)
-    except ValueError:
-        raise FieldError(f"contents.{name}", "is not Base64 (RFC 4648, with padding)") from None
+    except ValueError as exc:
+        raise FieldError(f"contents.{name}", "is not Base64 (RFC 4648, with padding)") from exc
     if hashlib.sha256(data).hexdigest() != name:
         raise FieldError(f"contents.{name}", "has another SHA-256 than its name; send it again")
     return data

@@ -93,11 +93,11 @@ class TaskReader:
             try:
                 with pymongo.timeout(_PATIENCE):
                     docs = [verdicts.current(doc, now.folding) async for doc in cursor]
-            except (ExecutionTimeout, NetworkTimeout):  # the second when the database is late in saying so
+            except (ExecutionTimeout, NetworkTimeout) as exc:  # the second when the database is late in saying so
                 raise UsageError(
                     f"this search has looked for {_PATIENCE:g} s and not found {request.limit} submissions that "
                     "meet all its conditions; leave a condition out, or ask for fewer"
-                ) from None
+                ) from exc
             before, now = now, await verdicts.generation(self._db)
             if now == before:
                 break  # no rejudging was applied in between, so these verdicts were in force at one moment
@@ -123,10 +123,10 @@ class TaskReader:
         try:
             with pymongo.timeout(_PATIENCE):
                 return await self._tasks.count_documents(query, limit=_COUNTED)
-        except (ExecutionTimeout, NetworkTimeout):
+        except (ExecutionTimeout, NetworkTimeout) as exc:
             raise UsageError(
                 f"these submissions could not be counted within {_PATIENCE:g} s; leave 'total' out"
-            ) from None
+            ) from exc
 
 
 def search_query(request: SearchRequest, folding: frozenset[int]) -> Bson:

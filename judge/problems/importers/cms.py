@@ -147,7 +147,7 @@ def _matching(pattern: str, names: Sequence[str], where: str) -> list[str]:
     try:
         compiled = re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as exc:
-        raise PackageError(f"{where}: '{label}' is no regular expression: {exc}") from None
+        raise PackageError(f"{where}: '{label}' is no regular expression: {exc}") from exc
     matching = [name for name in names if compiled.match(name[:100])]
     if not matching:
         raise PackageError(f"{where}: no test's name matches '{label}'; they are called {', '.join(names[:3])} …")

@@ -186,13 +186,13 @@ class Draft:
                     file.write(chunk)
                 file.flush()
             except OSError as exc:
-                raise PackageError(f"{self.tree.where(path)}: cannot be unpacked: {exc.strerror}") from None
+                raise PackageError(f"{self.tree.where(path)}: cannot be unpacked: {exc.strerror}") from exc
             local = Path(file.name)
         try:
             archive = open_tree(local)
         except PackageError as exc:
             message = str(exc).removeprefix(f"{local}: ").removeprefix(f"{local.name}/")
-            raise PackageError(f"{self.tree.where(path)}: {message}") from None
+            raise PackageError(f"{self.tree.where(path)}: {message}") from exc
         archive.label = self.tree.where(path)
         self.tree.resources.callback(archive.close)
         refuse_pointers(archive)

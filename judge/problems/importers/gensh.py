@@ -159,8 +159,8 @@ class _Script:
         text = data.decode("utf-8", "replace").replace("\\\n", " ")
         try:
             self._run([(number, line.strip()) for number, line in enumerate(text.splitlines(), 1)])
-        except RecursionError:
-            raise PackageError(f"{self._where}: has too many loops in loops; run it first") from None
+        except RecursionError as exc:
+            raise PackageError(f"{self._where}: has too many loops in loops; run it first") from exc
         if not any(step.output.startswith("data/secret/") for test in self._plan.tests for step in test):
             raise PackageError(f"{self._where}: makes no secret tests; expected some ('tc NAME GENERATOR')")
         self._settle()
@@ -291,12 +291,12 @@ class _Script:
             raise self._refusal(number, line)
         try:
             inspect.signature(command).bind(*parts[1:])
-        except TypeError:
-            raise self._refusal(number, line) from None
+        except TypeError as exc:
+            raise self._refusal(number, line) from exc
         try:
             command(*parts[1:])
         except PackageError as exc:
-            raise PackageError(f"{self._where}:{number}: {exc}") from None
+            raise PackageError(f"{self._where}:{number}: {exc}") from exc
 
     # --- its commands -----------------------------------------------------------------------------------------------
 

@@ -234,7 +234,7 @@ def arguments_of(command: str, where: str) -> list[str]:
     try:
         parts = shlex.split(command)
     except ValueError as exc:
-        raise PackageError(f"{where}: '{clean(command, 60)}' is no command: {exc}") from None
+        raise PackageError(f"{where}: '{clean(command, 60)}' is no command: {exc}") from exc
     if (
         not parts
         or len(parts) > _MOST_ARGUMENTS

@@ -203,12 +203,12 @@ class Packed(Overlay):
                         raise PackageError(f"{self._base.where(path)}: {msg}")
                     file.write(piece)
         except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, ValueError) as exc:
-            raise PackageError(f"{self._base.where(path)}: is damaged: {clean(str(exc))}") from None
-        except MemoryError:
-            raise PackageError(f"{self._base.where(path)}: needs more memory to be unpacked than there is") from None
+            raise PackageError(f"{self._base.where(path)}: is damaged: {clean(str(exc))}") from exc
+        except MemoryError as exc:
+            raise PackageError(f"{self._base.where(path)}: needs more memory to be unpacked than there is") from exc
         except OSError as exc:
             reason = exc.strerror or clean(str(exc))
-            raise PackageError(f"{self._base.where(path)}: cannot be unpacked: {reason}") from None
+            raise PackageError(f"{self._base.where(path)}: cannot be unpacked: {reason}") from exc
         self._take(name, size)
         self._contents[name] = target
 

@@ -92,7 +92,7 @@ def parse(data: bytes, where: str) -> dict[str, Any]:
     try:
         value = from_json(text) if deepest <= _DEPTH else None
     except (ValueError, RecursionError) as exc:
-        raise PackageError(f"{where}: is no JSON: {clean(str(exc))}") from None
+        raise PackageError(f"{where}: is no JSON: {clean(str(exc))}") from exc
     if not isinstance(value, dict):
         raise PackageError(f"{where}: expected a JSON object, nested at most {_DEPTH} deep")
     return value

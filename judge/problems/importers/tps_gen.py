@@ -76,7 +76,7 @@ def read_data(text: str, where: str) -> TpsLists:
             try:
                 lists.read(line, number)
             except PackageError as exc:
-                raise PackageError(f"{where}:{number}: {exc}") from None
+                raise PackageError(f"{where}:{number}: {exc}") from exc
     return lists
 
 

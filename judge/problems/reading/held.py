@@ -59,7 +59,7 @@ class Package:
         try:
             file = blob.open("rb")
         except OSError as exc:
-            raise PackageError(f"{blob}: cannot be read: {exc.strerror}") from None
+            raise PackageError(f"{blob}: cannot be read: {exc.strerror}") from exc
         if hashlib.file_digest(file, "sha256").hexdigest() != sha:
             file.close()
             raise PackageError(f"{blob}: changed while the package was imported; import it again")
@@ -135,7 +135,7 @@ class TreeBlobs:
                     self._observe(path, chunk)
                     file.write(chunk)
         except OSError as exc:
-            raise PackageError(f"{self._tree.where(path)}: cannot be unpacked: {exc.strerror}") from None
+            raise PackageError(f"{self._tree.where(path)}: cannot be unpacked: {exc.strerror}") from exc
         if digest.hexdigest() in self.contents:
             Path(name).unlink()
         return self._note(digest.hexdigest(), Path(name))

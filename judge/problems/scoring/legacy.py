@@ -100,7 +100,7 @@ class Legacy(Evaluation):
         try:
             verdict, score = self._grade(grader, [(verdict, score) for verdict, score, _ in results])
         except PackageError as exc:
-            raise ScoringError(name or "data", str(exc)) from None
+            raise ScoringError(name or "data", str(exc)) from exc
         if verdict is Verdict.JE:
             raise ScoringError(name or "data", "the package's grader says JE")
         if verdict is Verdict.AC:

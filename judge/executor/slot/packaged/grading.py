@@ -48,7 +48,7 @@ class Grader(BuiltProgram):
                     raise PackageError(f"{self.label} failed: {fault.reason}" + (f": {message}" if message else ""))
                 answer = outcome.read_stdout(_ANSWER_BYTES + 1)
         except BuildError as exc:
-            raise PackageError(truncation.clip(str(exc), MESSAGE_BYTES)) from None
+            raise PackageError(truncation.clip(str(exc), MESSAGE_BYTES)) from exc
         finally:
             os.close(stdin)
         graded = answered(answer)

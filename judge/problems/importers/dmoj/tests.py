@@ -325,8 +325,8 @@ def _search(pattern: Any, names: Sequence[str], where: str) -> list[tuple[str, d
             timeout=_SECONDS,
             check=False,
         )
-    except subprocess.TimeoutExpired:
-        raise PackageError(f"{where}: takes longer than {decimal(_SECONDS)} s; write a simpler one") from None
+    except subprocess.TimeoutExpired as exc:
+        raise PackageError(f"{where}: takes longer than {decimal(_SECONDS)} s; write a simpler one") from exc
     if result.returncode != 0:
         raise PackageError(f"{where}: '{clean(pattern, 80)}' is not a regular expression of Python")
     matches: list[tuple[str, dict[str, str | None]]] = json.loads(result.stdout)

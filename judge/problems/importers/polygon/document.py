@@ -25,11 +25,11 @@ def parse(tree: Tree) -> Element:
         root: Element = fromstring(tree.read(PROBLEM_XML, XML_BYTES), forbid_dtd=True)
     except ParseError as exc:
         reason = str(exc).partition(":")[0]
-        raise PackageError(f"{where}:{exc.position[0]}: is not well-formed XML: {reason}") from None
-    except DefusedXmlException:
-        raise PackageError(f"{where}: declares a document type or entities, which Polygon never does") from None
+        raise PackageError(f"{where}:{exc.position[0]}: is not well-formed XML: {reason}") from exc
+    except DefusedXmlException as exc:
+        raise PackageError(f"{where}: declares a document type or entities, which Polygon never does") from exc
     except (LookupError, ValueError) as exc:
-        raise PackageError(f"{where}: is in an encoding that cannot be read: {str(exc)[:80]}") from None
+        raise PackageError(f"{where}: is in an encoding that cannot be read: {str(exc)[:80]}") from exc
     if root.tag != "problem":
         raise PackageError(f"{where}: its root is <{root.tag[:40]}>, not the <problem> of Polygon")
     return root
