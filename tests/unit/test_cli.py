@@ -235,7 +235,16 @@ def test_every_exception_has_a_sentence_and_its_traceback_in_the_debug_log(capsy
     with caplog.at_level(logging.DEBUG, logger="judge"):
         assert cli.guarded(raises(error)) == code
     assert capsys.readouterr().err == text
-    assert ("Traceback" in caplog.text) == isinstance(error, ZeroDivisionError)
+    assert ("Traceback" in caplog.text) == isinstance(error, Exception)
+
+
+def test_the_cause_of_an_error_is_in_the_debug_log_alone(capsys, caplog):
+    error = RefusedError("the file is damaged")
+    error.__cause__ = EOFError("at byte 12")
+    with caplog.at_level(logging.DEBUG, logger="judge"):
+        cli.guarded(raises(error))
+    assert "EOFError: at byte 12" in caplog.text
+    assert capsys.readouterr().err == "judge: the file is damaged\n"
 
 
 def test_journal_priority(capsys, monkeypatch):
