@@ -222,7 +222,7 @@ def search(
             executor=executor,
             done=done,
             limit=limit,
-            before=before,
+            before=None if before is None else api.whole_id(before),
         )
     show.tell(output, reply, show.tasks_table(reply.tasks), next_page=reply.next)
 
@@ -285,10 +285,7 @@ def judicators(output: Output = TABLE) -> None:
     """The judicators and which of them leads."""
     with connect() as api:
         rows = api.request("GET", "/judicators").json()["judicators"]
-    table = show.grid("judicator", "address", "role")
-    for row in rows:
-        table.add_row(row["name"], row["address"], f"leader, epoch {row['epoch']}" if row["leader"] else "follower")
-    show.tell(output, rows, table)
+    show.tell(output, rows, show.judicators_table(rows))
 
 
 def _drain(executor: str, verb: str, reason: str, output: show.OutputFormat) -> None:
@@ -352,10 +349,7 @@ def languages_command(output: Output = TABLE) -> None:
     """The languages that can be judged, with the versions that executors have."""
     with connect() as api:
         rows = api.request("GET", "/languages").json()["languages"]
-    table = show.grid("language", "title…", "suffixes…", "version…")
-    for row in rows:
-        table.add_row(row["name"], row.get("title", ""), " ".join(row.get("suffixes", [])), row.get("version") or "-")
-    show.tell(output, rows, table)
+    show.tell(output, rows, show.languages_table(rows))
 
 
 fleet_commands.add_to(app)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import enum
 import json
 import sys
@@ -15,6 +14,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from judge.common.text import decimal, one_line, several, size
+from judge.ctl import sheets
 from judge.ctl.grids import Grid as Grid  # noqa: PLC0414 - all commands have it from here
 from judge.ctl.grids import grid as grid  # noqa: PLC0414
 from judge.languages import handed
@@ -72,34 +72,6 @@ class OutputFormat(enum.StrEnum):
         return self is OutputFormat.TABLE
 
 
-def _flat(record: Mapping[str, Any], before: str = "") -> Iterable[tuple[str, Any]]:
-    for name, value in record.items():
-        if isinstance(value, dict) and value:
-            yield from _flat(value, f"{before}{name}.")
-        elif isinstance(value, dict | list):
-            yield f"{before}{name}", json.dumps(value) if value else ""
-        else:
-            yield f"{before}{name}", value
-
-
-def _print_csv(data: Any) -> None:
-    """A table with a header (RFC 4180); a field of an object in it is called `object.field`.
-
-    Its rows are a list's items, or those of an answer's only list of objects, else the answer.
-    """
-    if isinstance(data, dict):
-        lists = [
-            value for value in data.values() if isinstance(value, list) and all(isinstance(x, dict) for x in value)
-        ]
-        data = lists[0] if len(lists) == 1 and "id" not in data else [data]
-    rows = [dict(_flat(item if isinstance(item, dict) else {"value": item})) for item in data]
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    if names:
-        writer = csv.DictWriter(sys.stdout, names, lineterminator="\r\n")
-        writer.writeheader()
-        writer.writerows(rows)
-
-
 def print_data(output: OutputFormat, value: BaseModel | dict[str, Any] | Iterable[Any]) -> None:
     """Data for programs: one JSON document, or CSV where that is asked for."""
     data: Any = value
@@ -108,7 +80,7 @@ def print_data(output: OutputFormat, value: BaseModel | dict[str, Any] | Iterabl
     elif not isinstance(value, dict):
         data = [item.model_dump(mode="json") if isinstance(item, BaseModel) else item for item in value]
     if output is OutputFormat.CSV:
-        _print_csv(data)
+        sheets.write(data, sys.stdout)
     else:
         json.dump(data, sys.stdout, indent=2)
         sys.stdout.write("\n")
@@ -455,6 +427,20 @@ def print_status(status: StatusReply, services: Sequence[dict[str, Any]]) -> Non
     out.print(table)
     if services:
         out.print(services_table(services))
+
+
+def judicators_table(rows: Iterable[Mapping[str, Any]]) -> Grid:
+    table = grid("judicator", "address", "role!")
+    for row in rows:
+        table.add_row(row["name"], row["address"], f"leader, epoch {row['epoch']}" if row["leader"] else "follower")
+    return table
+
+
+def languages_table(rows: Iterable[Mapping[str, Any]]) -> Grid:
+    table = grid("language", "title…", "suffixes…", "version…")
+    for row in rows:
+        table.add_row(row["name"], row.get("title", ""), " ".join(row.get("suffixes", [])), row.get("version") or "-")
+    return table
 
 
 def services_table(services: Sequence[dict[str, Any]]) -> Grid:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from collections.abc import Iterable
 from typing import Annotated
@@ -9,7 +10,7 @@ from typing import Annotated
 import typer
 
 from judge.common import clock
-from judge.common.errors import JudgeError
+from judge.common.errors import JudgeError, NotFoundError
 from judge.ctl import show
 from judge.ctl.api import connect
 from judge.ctl.options import TABLE, Before, Limit, Output
@@ -33,9 +34,13 @@ def audit(
     """List who had what done, from where, and what became of it; newest first."""
     now = clock.wall()
     times = {"since": moment("since", since, now), "until": moment("until", until, now)}
-    params = {"actor": actor, "action": action, "object": object_name, "origin": origin, "before": before}
+    params = {"actor": actor, "action": action, "origin": origin, "before": before}
     params |= {name: None if value is None else value.isoformat() for name, value in times.items()}
     with connect() as api:
+        params["object"] = object_name
+        if object_name is not None:
+            with contextlib.suppress(NotFoundError):  # it may be a name
+                params["object"] = api.whole_id(object_name)
         reply = api.call(AuditReply, "GET", "/audit", params={**params, "limit": limit})
     show.tell(output, reply, table(folded(reply.entries)), next_page=reply.next)
 

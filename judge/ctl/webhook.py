@@ -74,8 +74,9 @@ def deliveries(
     output: Output = TABLE,
 ) -> None:
     """Calls to receivers and what became of them, newest first; they are kept for seven days."""
-    filters = {"webhook": webhook, "state": state, "submission": submission, "before": before}
     with connect() as api:
+        task = None if submission is None else api.whole_id(submission)
+        filters = {"webhook": webhook, "state": state, "submission": task, "before": before}
         reply = api.call(w.DeliveriesReply, "GET", "/deliveries", params={**filters, "limit": limit})
     show.tell(output, reply, _deliveries(reply), next_page=reply.next)
 
@@ -110,16 +111,16 @@ def _webhooks(reply: w.WebhooksReply) -> show.Grid:
 
 
 def _deliveries(reply: w.DeliveriesReply) -> show.Grid:
-    table = show.grid("id", "webhook…", "event", "submission", "state!", "tries>", "at (UTC)", "answer…")
+    table = show.grid("id", "submission!", "state…", "webhook…", "event", "tries>", "at (UTC)", "answer…")
     for delivery in reply.deliveries:
         at = delivery.ended or delivery.next or delivery.created
         status_text = f"{delivery.status or ''} {delivery.text}".strip()
         table.add_row(
             delivery.id,
-            delivery.webhook,
-            delivery.event.rpartition(".")[2],
             delivery.submission or "-",
             delivery.state,
+            delivery.webhook,
+            delivery.event.rpartition(".")[2],
             str(delivery.tries),
             show.utc(at),
             status_text[:120],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import io
 import json
 import re
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 from werkzeug.formparser import parse_form_data
 
 import judge_cli
@@ -334,6 +336,28 @@ def test_a_list_fits_the_terminal(
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2 and max(map(len, lines)) <= width
     assert lines[1].startswith(row[0]) and "TLE" in lines[1] and "…" in lines[1]
+
+
+def test_wide_characters_take_two_cells(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    texts = ["Größe", "e\u0301", "洞窟の最短経路", "\uff57\uff49\uff44\uff45", "🙂 ok"]
+    assert [screen.cells(text) for text in texts] == list(map(cell_len, texts)) == [5, 1, 14, 8, 5]
+    assert screen.padded("洞窟の道", 6) == "洞窟… " and screen.padded("洞窟", 6) == "洞窟  "
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "60")
+    screen.table(["problem", "title…", "type"], [["cave", "洞窟の最短経路" * 9, "pass-fail"], ["a", "x", "scoring"]])
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(cell_len, lines)) <= 60
+    assert [cell_len(line[: line.rindex("  ") + 2]) for line in lines] == [51] * 3, "columns stand below one another"
+
+
+def test_lists_for_spreadsheets(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    reply = {"problems": [{"name": "cave", "title": 'a "cave", dark', "limits": {"cpu": 2}, "kind": "pass-fail"}]}
+    monkeypatch.setattr(gateway.Gateway, "json", lambda *_, **__: reply)
+    monkeypatch.setenv("JUDGE_SERVER", "http://127.0.0.1:1")
+    monkeypatch.setenv("JUDGE_TOKEN", "t")
+    assert cli.run(["problems", "-o", "csv"]) == 0
+    (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert row == {"name": "cave", "title": 'a "cave", dark', "limits.cpu": "2", "kind": "pass-fail"}
 
 
 # --- Competitive Companion -------------------------------------------------------------------------------------

@@ -458,6 +458,38 @@ def test_an_interrupted_wait_says_that_judging_goes_on(capsys: pytest.CaptureFix
     )
 
 
+@pytest.mark.parametrize(
+    ("command", "asked"),
+    [
+        (["search", "--before", "4ee8a9b"], "before={id}"),
+        (["audit", "--object", "4ee8a9b"], "object={id}"),
+        (["audit", "--object", "abcdef0"], "object=abcdef0"),
+        (["webhook", "deliveries", "--submission", "…4ee8a9b"], "submission={id}"),
+    ],
+)
+def test_the_end_of_an_id_is_enough_in_conditions(
+    command: list[str], asked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = m.Task(
+        id=f"{'1' * 17}4ee8a9b", submission=m.Submission(command="true"), status="pending", done=False, created=""
+    )
+    paths: list[str] = []
+
+    def reply(path: str) -> tuple[int, bytes]:
+        paths.append(path)
+        if "/submissions?" in path:
+            return 200, m.SearchReply(tasks=[task], next=None).model_dump_json().encode()
+        return 200, b'{"entries": [], "next": null}' if "/audit" in path else b'{"deliveries": [], "next": null}'
+
+    with serving([Server(Gateway)]) as (server,):
+        server.reply = reply
+        monkeypatch.setenv("JUDGE_SERVER", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setenv("JUDGE_TOKEN", "t")
+        result = CliRunner().invoke(main.app, command)
+    assert result.exit_code == 0, result.output
+    assert asked.format(id=task.id) in paths[-1]
+
+
 def test_a_submission_that_waits_is_looked_at_again() -> None:
     task = m.Task(id="1" * 24, submission=m.Submission(command="true"), status="pending", done=False, created="")
     waits = m.Waits(reason="all are drained", seconds=6)

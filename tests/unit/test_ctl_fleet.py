@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import os
@@ -19,7 +20,8 @@ from rich.console import Console
 
 from judge.common.errors import ConfigError, UnavailableError, UsageError
 from judge.common.text import lines, one_line
-from judge.ctl.fleet import hosts, logs, ssh_target, units
+from judge.ctl import show
+from judge.ctl.fleet import commands, hosts, logs, ssh_target, units
 from judge.ctl.fleet.inventory import Host
 from judge.ctl.fleet.logs import JournalEntry
 from judge.ctl.fleet.machines import FleetHost
@@ -517,3 +519,13 @@ def test_logins_that_cannot_be_made_are_told(variables: dict[str, str], sentence
     with pytest.raises(ConfigError) as caught:
         ssh_target.target(host(**variables))
     assert sentence in str(caught.value)
+
+
+def test_journals_for_spreadsheets(capsys: pytest.CaptureFixture[str]) -> None:
+    show_entry = commands._printer(show.OutputFormat.CSV)
+    show_entry(JournalEntry(0, "e1", "judge-executor.service", 'a "word", and\nmore', priority=4))
+    (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert row == {
+        "time": "1970-01-01T00:00:00+00:00", "host": "e1", "unit": "judge-executor.service", "priority": "warning",
+        "message": 'a "word", and\nmore',
+    }  # fmt: skip

@@ -16,18 +16,19 @@ from judge.ctl import examples, people, rejudge, show, trail, webhook
 from judge.ctl.columns import Column, fit
 from judge.ctl.fleet import drift, hosts, units, versions
 from judge.ctl.problem.rows import SubmissionRow, table_of
-from judge.ctl.problem.showing import problems_table
+from judge.ctl.problem.showing import print_problem, problems_table
 from judge.ctl.rejudge import changes_table
 from judge.model import messages as m
 from judge.model import people as p
 from judge.model import webhooks as w
 from judge.model.audit import AuditEntry
 from judge.model.overview import ExecutorState, Whoami
-from judge.model.problem import ProblemInfo
+from judge.model.problem import ProblemInfo, ProblemManifest, ProblemTest, TestGroup
 from judge.model.rejudging import Outcome, RejudgeChange, RejudgeFilter, RejudgeState, Rejudging
 from judge.problems.examples import Example
 from judge.problems.expectations import CURRENT, Candidate
 from tests.support.gateway import executor_state, healthy, make_task
+from tests.support.packages import SHA
 
 
 def screen(width: int = 80) -> show.Screen:
@@ -145,6 +146,12 @@ def other_tables() -> dict[str, show.Grid]:
         "webhooks": webhook._webhooks(w.WebhooksReply(webhooks=[webhook_state])),
         "audit": trail.table([entry]),
         "executors": show.executors_table([ExecutorState(name=host, reported="2026", alive=True, executing=3)]),
+        "languages": show.languages_table(
+            [{"name": "python3", "title": "Python 3 " * 9, "suffixes": [".py"] * 9, "version": "Python 3.11.2 " * 5}]
+        ),
+        "judicators": show.judicators_table(
+            [{"name": host, "address": f"{host}:7400", "leader": True, "epoch": 12345}]
+        ),
         "services": show.services_table([{"name": "etcd-proxy", "state": "RUNNING", "pid": 7, "reason": "x " * 90}]),
     }
 
@@ -165,6 +172,32 @@ def test_every_table_fits_and_every_list_keeps_its_ids(name: str, width: int) ->
     if name in listings():
         assert len(lines) == 2, "one line for each row"
         assert lines[1].startswith(name.strip())
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_delivery_keeps_the_id_of_its_submission(width: int) -> None:
+    terminal = screen(width)
+    terminal.print(listings()[f"{ID}  "])
+    assert text_of(terminal).splitlines()[1].startswith(f"{ID}  {ID}  ")
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_every_line_of_other_commands_fits(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = screen(width)
+    monkeypatch.setattr(show, "out", terminal)
+    host = "executor-1.judging.example.org"
+    fault = f"executor '{host}' does not report"
+    show.print_status(healthy(executors=[executor_state(host)], faults=[fault], waits=["the next " * 20]), [])
+    limits = m.Limits()
+    info = ProblemInfo(name="shortest-path-in-a-cave", title="短い道 " * 20, hash="a" * 64, tests=99, limits=limits)
+    tests = [ProblemTest(name=f"secret/{number}", input=SHA, answer=SHA) for number in range(3)]
+    groups = [TestGroup(name="secret/" + "x" * 60, max_score=40, require_pass=["sample", "secret/1"])]
+    print_problem(info, ProblemManifest(name=info.name, tests=tests, groups=groups, limits=limits))
+    show.print_whoami(Whoami(user="ada", role="user", allowance=Allowance(), waiting=2, running=1))
+    show.print_task(make_task(verdict=m.Verdict.AC, result=m.Result(cpu=1.25, memory=12345678)), full=True)
+    lines = text_of(terminal).splitlines()
+    assert len(lines) > 30 and max(map(cell_len, lines)) <= width
+    assert host in text_of(terminal) and info.name in text_of(terminal)
 
 
 @pytest.mark.parametrize("name", [*listings()])

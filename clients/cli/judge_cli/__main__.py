@@ -152,6 +152,10 @@ def _tell(arguments: Arguments, data: Any, in_words: Any) -> None:
         import json
 
         sys.stdout.write(json.dumps(data, indent=2) + "\n")
+    elif arguments.output == "csv":
+        from judge_cli import sheets
+
+        sheets.write(data, sys.stdout)
     else:
         in_words()
 
@@ -165,7 +169,8 @@ def parser() -> Parser:
         parser: Parser = commands.add_parser(name, help=run.__doc__, description=run.__doc__)
         parser.set_defaults(run=run)
         if output:
-            parser.add_argument("--output", "-o", choices=["table", "json"], default="table", help="json for programs")
+            words = "json for programs, csv for spreadsheets"
+            parser.add_argument("--output", "-o", choices=["table", "json", "csv"], default="table", help=words)
         return parser
 
     subparser = command("login", login)

@@ -77,9 +77,10 @@ class Status:
     def show(self, text: str) -> None:
         """Put this text in the place of the one before; an empty text clears the line."""
         if sys.stderr.isatty():
-            sys.stderr.write("\r" + visible(text).ljust(self._width) + ("" if text else "\r"))
+            text = visible(text)
+            width, self._width = self._width, cells(text)
+            sys.stderr.write("\r" + padded(text, max(width, self._width)) + ("" if text else "\r"))
             sys.stderr.flush()
-            self._width = len(text)
 
 
 def seconds(value: float) -> str:
@@ -95,6 +96,24 @@ def size(count: int) -> str:
     return f"{count} byte{'s' if count != 1 else ''}"
 
 
+def cells(text: str) -> int:
+    """The cells of a terminal that a text takes: two for a wide character, none for a mark on another one."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import category, east_asian_width  # noqa: PLC0415 - most texts are ASCII
+
+    return sum(0 if category(char) in {"Mn", "Me"} else 2 if east_asian_width(char) in "WF" else 1 for char in text)
+
+
+def padded(text: str, width: int) -> str:
+    """The text with blanks up to so many cells; a longer one is cut and ends in `…`."""
+    if cells(text) > width:
+        while cells(text) > width - 1:
+            text = text[:-1]
+        text += "…"
+    return text + " " * (width - cells(text))
+
+
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print rows in columns, which fit a terminal; a cell that is a known verdict has its colour."""
     import shutil  # noqa: PLC0415 - most commands start without both
@@ -106,13 +125,11 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         [column.title for column in columns],
         *([visible(cell).replace("\n", " ") for cell in row] for row in rows),
     ]
-    widths = [max(len(line[at]) for line in lines) for at in range(len(columns))]
+    widths = [max(cells(line[at]) for line in lines) for at in range(len(columns))]
     if sys.stdout.isatty():
         widths = fit(columns, widths, shutil.get_terminal_size().columns)
     for line in lines:
-        cells = [
-            coloured((cell if len(cell) <= width else f"{cell[: width - 1]}…").ljust(width), colour_codes(cell))
-            for cell, width in zip(line, widths, strict=True)
-            if width
+        shown = [
+            coloured(padded(cell, width), colour_codes(cell)) for cell, width in zip(line, widths, strict=True) if width
         ]
-        sys.stdout.write("  ".join(cells).rstrip() + "\n")
+        sys.stdout.write("  ".join(shown).rstrip() + "\n")

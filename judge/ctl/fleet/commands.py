@@ -15,7 +15,7 @@ import typer
 from judge.common import clock
 from judge.common.errors import EXIT_FAILED, JudgeError, UsageError
 from judge.common.text import one_line
-from judge.ctl import context, show
+from judge.ctl import context, sheets, show
 from judge.ctl.fleet import ansible
 from judge.ctl.options import TABLE, Inventories, Output, VaultFiles
 
@@ -168,7 +168,7 @@ def logs(
 
     query = entries.query(unit or [], since, lines or (None if since else 100), grep, priority)
     live: queue.Queue[journal.Item] | None = queue.Queue(journal.AHEAD) if follow else None
-    show_entry = _print_json if as_json or not output.for_people else _print_entry
+    show_entry = _printer(_format(output, as_json=as_json))
     notices: list[HostNotice] = []
     fleet = fleet_of(which, sources_of(inventory, vault_password_file), timeout)
     readers = [journal.Journal(member, fleet.jumps, query, timeout, live) for member in fleet.members]
@@ -184,6 +184,19 @@ def logs(
     except KeyboardInterrupt as exc:
         raise typer.Exit from exc
     raise typer.Exit(EXIT_FAILED if notices else 0)
+
+
+def _printer(output: show.OutputFormat) -> Callable[[JournalEntry], None]:
+    """What prints an entry at once: for people, as one line of JSON, or as a row after the header of CSV."""
+    if output is not show.OutputFormat.CSV:
+        return _print_entry if output.for_people else _print_json
+    rows = sheets.writer(("time", "host", "unit", "priority", "message"), sys.stdout)
+
+    def print_row(entry: JournalEntry) -> None:
+        rows.writerow(entry.as_json())
+        sys.stdout.flush()
+
+    return print_row
 
 
 def _print_entry(entry: JournalEntry) -> None:
