@@ -17,7 +17,8 @@ CLUSTER_CERTIFICATE = "/etc/judge/tls/https.crt"  # the default of judge_gateway
 _SIX = "an IPv6 address cannot stand here; give its host a name that resolves to it"
 _NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._-]{0,252})\Z")
 _HOST_PORT = "expected HOST:PORT, as in 127.0.0.1:2379"
-_BARE = "expected a URL without a path, as in http://127.0.0.1:2379"
+_SERVER = "expected a URL without a path, as in https://judge.example.org"
+_MEMBER = "expected a URL without a path, as in http://127.0.0.1:2379"
 _PAGE = "expected a URL, as in http://127.0.0.1:8080/api/v1/alive"
 
 
@@ -52,13 +53,13 @@ def host_port(text: str) -> str | None:
 
 def url(text: str) -> str | None:
     """The fault of the URL of a server; None when it has none. An IPv6 address in brackets is a host, too."""
-    return _url(text, _BARE)
+    return _url(text, _SERVER)
 
 
 def member_url(text: str) -> str | None:
     """The fault of the URL of a member of etcd; None when it has none."""
     parts = _split(text)
-    return f"{_BARE}; {_SIX}" if parts is not None and _six(parts.hostname or "") else _url(text, _BARE)
+    return f"{_MEMBER}; {_SIX}" if parts is not None and _six(parts.hostname or "") else _url(text, _MEMBER)
 
 
 def page_url(text: str) -> str | None:
@@ -92,7 +93,7 @@ def _url(text: str, expected: str) -> str | None:
     netloc_end = parts.netloc.rpartition("]")[2] if _six(host) else parts.netloc
     if ":" in netloc_end and not _port(netloc_end.rpartition(":")[2]):
         return expected
-    if expected == _BARE and len(text) > len(f"{parts.scheme}://{parts.netloc}"):
+    if expected != _PAGE and len(text) > len(f"{parts.scheme}://{parts.netloc}"):
         return expected
     return None
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
+import itertools
 import math
 import re
 import unicodedata
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
+from typing import Any, Final
 
 # Letters and marks by their category, that show nothing all the same: fillers, joiners, selectors of variants.
 _HIDDEN = re.compile(
@@ -93,8 +97,60 @@ def _marked(char: str) -> str:
 # Words that are counted; those that get more than an s are written with it.
 _COUNTED = re.compile(
     r"(?<![\w.,-])1 (compressed )?(tests|groups|cases|pretests|subtasks|samples|files|inputs|outputs|answers|pictures"
-    r"|attachments|submissions|headers|batches|solutions|points|tests)\b"
+    r"|attachments|submissions|headers|batches|solutions|points|tests|characters|items)\b"
 )
+
+
+# What is wrong with a value, by pydantic's name of the fault, as the end of a sentence after the field's name.
+_EXPECTED: Final = {
+    "greater_than": "expected more than {gt}",
+    "greater_than_equal": "expected at least {ge}",
+    "less_than": "expected less than {lt}",
+    "less_than_equal": "expected at most {le}",
+    "string_type": "expected a text",
+    "string_pattern_mismatch": "expected a text like {pattern}",
+    "string_too_short": "expected at least {min_length} characters",
+    "string_too_long": "expected at most {max_length} characters",
+    "too_short": "expected at least {min_length} items",
+    "too_long": "expected at most {max_length} items",
+    "literal_error": "expected {expected}",
+    "enum": "expected {expected}",
+    "finite_number": "expected a finite number",
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float", "int_parsing_size"), "expected an integer"),
+    **dict.fromkeys(("float_type", "float_parsing"), "expected a number"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "expected true or false"),
+    **dict.fromkeys(("list_type", "tuple_type"), "expected a list"),
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "expected an object with fields"),
+}
+
+
+# Patterns of fields, and what they mean to a person.
+_PATTERNS: Final = {
+    r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,62})$": "expected a name of letters, digits, '.', '_' and '-'",
+    r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,62}$": "expected a name of letters, digits and . _ + -",
+    r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,62}$": "expected a name of letters, digits and . _ @ + -",
+    r"^[^\s\x00](?:[^\n\r\x00]{0,78}[^\s\x00])?$": "expected the name of a language, of at most 80 characters",
+    r"^[0-9a-f]{24}$": "expected an id of 24 hexadecimal digits",
+    r"^[0-9a-f]{64}$": "expected a SHA-256 of 64 hexadecimal digits",
+}
+
+
+def expected(error: Mapping[str, Any]) -> str:
+    """An error of pydantic in the words of this project, without what was given; `ctx` is used where it is there."""
+    text = str(error["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    context = error.get("ctx", {})
+    if context.get("pattern") in _PATTERNS:
+        return _PATTERNS[context["pattern"]]
+    try:
+        return singular(_EXPECTED[error["type"]].format_map(context))
+    except KeyError:
+        return re.sub(r"^\w+ should (?:be|have|match) ", "expected ", text)
+
+
+def meant(name: str, names: Iterable[str], otherwise: str) -> str:
+    """`did you mean 'hello'?`, by the most similar of the first 500 names; without one `otherwise`."""
+    near = difflib.get_close_matches(name[:64], itertools.islice(names, 500), n=1)
+    return f"did you mean '{near[0]}'?" if near else otherwise
 
 
 def several(count: int, noun: str) -> str:

@@ -14,12 +14,9 @@ from pydantic import BaseModel, ValidationError
 
 from judge.common import yamltext
 from judge.common.errors import ConfigError
+from judge.common.text import expected
 
 T = TypeVar("T", bound=BaseModel)
-
-
-# Patterns, and what they mean to a person.
-_MEANINGS = {r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,62})$": "expected a name of letters, digits, '.', '_' and '-'"}
 
 
 def _models_in(annotation: Any) -> list[type[BaseModel]]:
@@ -49,10 +46,8 @@ def _sentence(error: Any, model: type[BaseModel], path: tuple[Any, ...]) -> str:
     if error["type"] == "missing":
         return f"key '{'.'.join(map(str, error['loc']))}' is missing"
     if error["type"] in {"value_error", "fault"}:  # of our own validators, whose sentences name the keys
-        return str(error["msg"]).removeprefix("Value error, ")
-    text = error["msg"]
-    text = _MEANINGS.get(error.get("ctx", {}).get("pattern"), text)
-    text = f"{text}, got {yamltext.quoted(error['input'])}"
+        return expected(error)
+    text = f"{expected(error)}, got {yamltext.quoted(error['input'])}"
     return f"{'.'.join(map(str, path))}: {text}" if path else text
 
 

@@ -41,6 +41,7 @@ _WAITS = 5.5
 # A part of an id as pages show it, and where it is looked for: so many pages of so many submissions.
 _SHORT_ID = re.compile("[0-9a-f]{7,23}")
 _SHORT_ID_PAGE, _SHORT_ID_PAGES = 500, 4
+_ERRNO = re.compile(r"^\[Errno -?[0-9]+\] ")
 
 
 class Api:
@@ -115,8 +116,8 @@ class Api:
         untrusted = "certificate" in str(exc).lower()
         names = f"{silent[0]} does not answer" if len(silent) == 1 else f"none of {', '.join(silent)} answers"
         # The whole reason is shown: only the operator can correct a certificate.
-        why = exc if untrusted else type(exc).__name__
-        error = UnavailableError(f"{names} ({why}); is the cluster of {self.context.source} running?")
+        why = exc if untrusted else _ERRNO.sub("", str(exc)).rstrip(".") or "no answer"
+        error = UnavailableError(f"{names} ({why}); is the address in {self.context.source} right, and does it run?")
         return (self._trust_again() if untrusted else None) or error
 
     def _move_on(self, server: str) -> None:

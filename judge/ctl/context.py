@@ -45,7 +45,7 @@ class Context:
     token: str
     ca: Path | None = None
     run_dir: Path | None = None
-    source: str = "environment"
+    source: str = "JUDGE_SERVER"
     alternatives: tuple[str, ...] = ()  # more gateways of the same cluster, for when the first does not answer
     name: str = ""  # in the certificates of `alternatives`, if it is not the host of their URL
 
@@ -162,7 +162,7 @@ def find(explicit: Path | None, server: str | None, inventory: Sources | None = 
             "not set; start one with 'judge up', or name a client.yml with --context or an inventory with --inventory"
         )
     if url:
-        context = replace(context, server=url, alternatives=())
+        context = replace(context, server=url, alternatives=(), source="--server" if server else "JUDGE_SERVER")
     return replace(context, token=token or context.token)
 
 

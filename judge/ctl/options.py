@@ -8,10 +8,20 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, cast
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperGroup, TyperOption
 
 from judge.common.errors import UsageError
 from judge.ctl import show
+
+_display_type = TyperOption.display_type_rich
+
+
+def _display_value(option: TyperOption, ctx: Any) -> str | None:
+    """The kind of value beside an option in --help; a flag takes none, and Typer shows `<bool>` there."""
+    return None if option.is_flag else _display_type(option, ctx)
+
+
+TyperOption.display_type_rich = _display_value  # type: ignore[assignment, method-assign]
 
 
 class LaterCommands(TyperGroup):

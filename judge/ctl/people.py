@@ -6,6 +6,7 @@ A password is asked for, or read from standard input; never an argument, which o
 from __future__ import annotations
 
 import getpass
+import itertools
 import secrets
 import sys
 from collections.abc import Iterable, Iterator
@@ -82,12 +83,14 @@ def list_users(
     role: RoleOption = None,
     disabled: Annotated[bool | None, typer.Option("--disabled/--enabled", help="Only those.")] = None,
     prefix: Annotated[str | None, typer.Option(help="Whose names begin so.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="At most so many; default: all.")] = None,
     output: Output = TABLE,
 ) -> None:
     """List accounts by name. People who are in tokens.yml only are not among them."""
     conditions = {"group": group, "role": _role(role), "prefix": prefix, "disabled": disabled}
     with connect() as api:
-        listed_users = [user for page in _pages(api, p.UsersReply, "/users", conditions) for user in page.users]
+        every_user = (user for page in _pages(api, p.UsersReply, "/users", conditions) for user in page.users)
+        listed_users = list(itertools.islice(every_user, limit))
     show.tell(output, listed_users, users_table(listed_users))
 
 

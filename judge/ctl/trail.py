@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 from collections.abc import Iterable
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 
@@ -15,9 +15,10 @@ from judge.ctl import show
 from judge.ctl.api import connect
 from judge.ctl.options import TABLE, Before, Limit, Output
 from judge.ctl.text import moment
-from judge.model.audit import AuditEntry, AuditReply, folded
+from judge.model.audit import Action, AuditEntry, AuditReply, folded
 
 _PATIENCE = 3.0
+ACTIONS: tuple[str, ...] = get_args(Action)
 
 
 def audit(
@@ -43,6 +44,8 @@ def audit(
                 params["object"] = api.whole_id(object_name)
         reply = api.call(AuditReply, "GET", "/audit", params={**params, "limit": limit})
     show.tell(output, reply, table(folded(reply.entries)), next_page=reply.next)
+    if action and not any(name.startswith(action) if action.endswith(".") else name == action for name in ACTIONS):
+        show.err.say(f"--action: '{action}' is no action; there are {', '.join(ACTIONS)}", "yellow")
 
 
 def table(entries: Iterable[AuditEntry]) -> show.Grid:

@@ -16,6 +16,7 @@ from pymongo.errors import DuplicateKeyError
 
 from judge.common import clock, failpoint
 from judge.common.errors import FieldError, ForbiddenError, JudgeError, NotFoundError, PackageError, TooLargeError
+from judge.common.text import meant
 from judge.judicator.batching import Batcher
 from judge.judicator.blobs import Blobs, unmark
 from judge.judicator.database import Database
@@ -50,6 +51,9 @@ _INCLUDE_CHARACTERS = 64 * 1024
 _MANIFEST_VALUES = 500_000
 # Contents that are remembered while submissions name them: a package is verified with some dozens of them.
 _UPLOADED = 64
+# A hint looks at so many problems, of which it reads who sees them.
+_HINTS = 500
+_SEEN: Bson = {"visibility": 1, "owners": 1}
 # Problems that are read by one command.
 _READS = 100
 
@@ -74,10 +78,15 @@ class Problems:
     async def get_visible(self, name: str, user: str, role: str) -> ProblemDocument:
         """The same for a user of this role; a problem that is hidden from the user is answered as one that is not."""
         caller = await self._caller(user, role)
-        doc = await self.get(name)
-        if not visible_to(doc, caller, clock.wall()):
-            raise _unknown(name)
+        doc = await self._reads.ask(name)
+        if doc is None or not visible_to(doc, caller, clock.wall()):
+            raise _unknown(name, await self._visible_names(caller))
         return doc
+
+    async def _visible_names(self, caller: Caller) -> list[str]:
+        """The names of the problems that a caller sees, for a hint: of some hundred problems at most."""
+        docs, now = self._db.problems.find({}, _SEEN, sort=[("_id", 1)], limit=_HINTS), clock.wall()
+        return [doc["_id"] async for doc in docs if visible_to(doc, caller, now)]
 
     async def _caller(self, user: str, role: str) -> Caller:
         return Caller(user, role in {"judge", "admin"}, await self._groups(user))
@@ -309,8 +318,8 @@ def visible_to(doc: ProblemDocument, caller: Caller, now: datetime.datetime) -> 
     return begun and (visibility.everyone or not caller.groups.isdisjoint(visibility.groups))
 
 
-def _unknown(name: str) -> NotFoundError:
-    return NotFoundError(f"there is no problem '{name}'; `judgectl problem list` lists them")
+def _unknown(name: str, names: Sequence[str] = ()) -> NotFoundError:
+    return NotFoundError(f"there is no problem '{name}'; {meant(name, names, '`judgectl problem list` lists them')}")
 
 
 def _info(doc: ProblemDocument, caller: Caller) -> ProblemInfo:

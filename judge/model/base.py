@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, Self
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from judge.common.errors import JudgeError, LimitError
+from judge.common.text import expected
 
 # More than anybody makes by mistake. A list of all faults takes a thousand times the memory of what was sent.
 _MANY: Final = 1000
@@ -63,10 +64,10 @@ def first_fault(exc: ValidationError, *, with_input: bool = False) -> FieldFault
     """The first fault that a model found, with what was given on demand. Very many faults are counted, not listed."""
     if exc.error_count() > _MANY:
         return FieldFault("", "too_many", f"has {exc.error_count()} faults, too many to list")
-    error = exc.errors(include_url=False, include_context=False, include_input=with_input)[0]
+    error = exc.errors(include_url=False, include_input=with_input)[0]
     # A name may be the sender's own, of any length.
     field = ".".join(str(part)[:_NAME] for part in error["loc"])
-    text = "is missing" if error["type"] == "missing" else error["msg"].removeprefix("Value error, ")
+    text = "is missing" if error["type"] == "missing" else expected(error)
     return FieldFault(field, error["type"], text, error.get("input"))
 
 

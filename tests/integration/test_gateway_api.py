@@ -201,9 +201,9 @@ def test_the_full_output_can_be_downloaded(ada, executor):
         ({**SOURCE, "source": ""}, 400, "field", "source", "is empty"),
         ({**SOURCE, "source": "a\0b"}, 400, "field", "source", "NUL"),
         ({**SOURCE, "source": "x" * 1001}, 413, "too_large", "source", "too large, 1001 bytes; at most 1000"),
-        ({**SOURCE, "source": 7}, 400, "field", "source", "should be a valid string, not 7"),
+        ({**SOURCE, "source": 7}, 400, "field", "source", "expected a text, not 7"),
         ({**SOURCE, "langauge": "c"}, 400, "field", "langauge", "did you mean 'language'"),
-        ({**SOURCE, "priority": "top"}, 400, "field", "priority", "should be 'high', 'normal' or 'low', not 'top'"),
+        ({**SOURCE, "priority": "top"}, 400, "field", "priority", "expected 'high', 'normal' or 'low', not 'top'"),
         ({**SOURCE, "priority": "high"}, 403, "forbidden", None, "role judge"),
         ({**SOURCE, "language": "klingon"}, 400, "field", "language", "'klingon' is unknown"),
         ({**SOURCE, "problem": "nothing"}, 404, "not_found", None, "nothing"),
@@ -280,7 +280,7 @@ def test_an_empty_body_is_an_empty_submission(ada):
 @pytest.mark.parametrize(
     ("path", "field", "text"),
     [
-        ("/submissions?verdict=XX", "verdict", "should be 'AC'"),
+        ("/submissions?verdict=XX", "verdict", "expected 'AC'"),
         ("/submissions?limit=0", "limit", "greater than or equal to 1"),
         ("/submissions?limit=many", "limit", "valid integer"),
         ("/submissions?done=perhaps", "done", "valid boolean"),

@@ -248,6 +248,17 @@ def test_judges_admins_and_owners_see_and_try_a_hidden_problem(app, caves, token
     assert 'id="visibility"' in page and ('name="owners"' in page) == (token != OWNER)
 
 
+@pytest.mark.parametrize(("token", "sees"), [(OTHER, False), (USER, False), (OWNER, True), (JUDGE, True)])
+def test_a_misspelt_name_is_compared_with_visible_problems_only(app, caves, token, sees):
+    person = Person(app.test_client(), token)
+    for answer in (
+        person("POST", "/submissions", json={**PROGRAM, "problem": "cave"}),
+        person("GET", "/problems/cave"),
+    ):
+        assert (answer.status_code, "did you mean 'caves'?" in answer.json["error"]) == (404, sees)
+        assert sees or NAME not in answer.text
+
+
 def test_users_of_a_visible_problem_do_not_learn_its_visibility(app, people, caves):
     change(people, visibility=Visibility(groups=GROUP))
     problem = check(Person(app.test_client(), MEMBER)("GET", f"/problems/{NAME}"), 200, "problem")

@@ -59,8 +59,8 @@ def a_manifest(people: RpcClient, count: int, name: str, **fields: Any) -> Probl
         (10_000, "t{}", ""),
         (10_000, "double" + "n" * 600, "has two tests named 'double"),
         (9_999, "double", "has two tests named 'double'; give each its own name"),
-        (48_000, "double", "tests: List should have at most 10000 items"),
-        (48_000, "{}", "tests: List should have at most 10000 items"),
+        (48_000, "double", "tests: expected at most 10000 items"),
+        (48_000, "{}", "tests: expected at most 10000 items"),
     ],
 )
 def test_a_manifest_of_any_size_holds_up_nobody(world: World, count: int, name: str, refusal: str) -> None:

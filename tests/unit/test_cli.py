@@ -91,7 +91,7 @@ def test_check_says_good(run, write):
         ),
         ("etcd.yml", ETCD.replace("token:", "tokn:"), "unknown key 'cluster.tokn'; did you mean 'token'? (and 1 more)"),
         ("judicator.yml", JUDICATOR.replace(":2379", ""), "4: etcd.endpoints.0: expected HOST:PORT, as in 127.0.0.1:2"),
-        ("etcd.yml", ETCD + "heartbeat_ms: fast\n", "etcd.yml:9: heartbeat_ms: Input should be a valid integer"),
+        ("etcd.yml", ETCD + "heartbeat_ms: fast\n", "etcd.yml:9: heartbeat_ms: expected an integer, got 'fast'"),
         ("etcd.yml", ETCD.replace("name: one\ndata", "data", 1), "etcd.yml:1: key 'name' is missing"),
         ("etcd.yml", ETCD + "heartbeat_ms: 900\n", "etcd.yml:9: election_ms (1000) must be at least 5 times heartbeat"),
         ("etcd.yml", "name: [\n", "etcd.yml:2: not YAML: "),

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import http.server
 import io
+import json
 import socket
 import ssl
 import subprocess
@@ -25,6 +26,7 @@ from judge.ctl import api, context, examples, main, show, sources, submit
 from judge.ctl.fleet.ansible import Sources
 from judge.ctl.text import duration, size
 from judge.model import messages as m
+from judge.model import people
 from judge.problems.examples import load_examples
 from tests.support.certificates import issue
 
@@ -541,6 +543,51 @@ def test_a_program_without_tests_has_run_and_is_not_accepted(capsys: pytest.Capt
         assert submit.exit_code(task) == 0
 
 
+def test_an_unknown_action_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving([Server(Gateway)]) as (server,):
+        server.reply = lambda _: (200, b'{"entries": [], "next": null}')
+        monkeypatch.setenv("JUDGE_SERVER", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setenv("JUDGE_TOKEN", "t")
+        monkeypatch.setattr(show, "err", show.Screen(stderr=True))
+        words = CliRunner().invoke(main.app, ["audit", "--action", "rejudge"]).stderr
+        assert words.startswith("--action: 'rejudge' is no action; there are login, ") and "rejudging.start" in words
+        for known in ("problem.import", "problem."):
+            assert CliRunner().invoke(main.app, ["audit", "--action", known]).stderr == ""
+
+
+def test_accounts_are_listed_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    users = [people.User(name=f"u{number}", role="user", created="2026") for number in range(3)]
+    body = people.UsersReply(users=users, next=None).model_dump_json().encode()
+    with serving([Server(Gateway)]) as (server,):
+        server.reply = lambda _: (200, body)
+        monkeypatch.setenv("JUDGE_SERVER", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setenv("JUDGE_TOKEN", "t")
+        result = CliRunner().invoke(main.app, ["user", "list", "--limit", "2", "-o", "json"])
+    assert [user["name"] for user in json.loads(result.stdout)] == ["u0", "u1"]
+
+
+@pytest.mark.parametrize("command", [[], ["submit"], ["user", "list"]])
+def test_a_flag_takes_no_value(command: list[str]) -> None:
+    text = CliRunner().invoke(main.app, [*command, "--help"]).output
+    assert "--help" in text and "<bool>" not in text
+
+
+@pytest.mark.parametrize(("server", "source"), [(None, "JUDGE_SERVER"), ("http://127.0.0.1:1", "--server")])
+def test_a_silent_cluster_is_named_by_where_its_address_is_from(
+    server: str | None, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUDGE_SERVER", "http://127.0.0.1:1")
+    monkeypatch.setenv("JUDGE_TOKEN", "t")
+    with api.Api(context.find(None, server), timeout=0) as client, pytest.raises(UnavailableError) as caught:
+        client.request("GET", "/status")
+    sentence = (
+        f"http://127.0.0.1:1 does not answer (Connection refused); is the address in {source} right, and does it run?"
+    )
+    assert str(caught.value) == sentence
+    with pytest.raises(UsageError, match=r"expected a URL without a path, as in https://judge\.example\.org, not 'x'"):
+        context.find(None, "x")
+
+
 def test_the_version_needs_no_imports() -> None:
     code = (
         "import sys; sys.argv = ['judgectl', '--version']; from judge.ctl.start import main; main();"
@@ -557,7 +604,10 @@ def test_when_no_gateway_answers_all_are_named() -> None:
     with client, pytest.raises(UnavailableError) as caught:
         client.request("GET", "/alive")
     addresses = ", ".join(sorted(dead))
-    assert str(caught.value) == f"none of {addresses} answers (ConnectError); is the cluster of mine running?"
+    assert (
+        str(caught.value)
+        == f"none of {addresses} answers (Connection refused); is the address in mine right, and does it run?"
+    )
 
 
 def _own_authority(directory: Path) -> tuple[Path, Path]:
@@ -667,7 +717,7 @@ def test_an_unchanged_ca_keeps_the_connections(
         with pytest.raises(UnavailableError, match="CERTIFICATE_VERIFY_FAILED"):
             strict.request("GET", "/alive")
         (tmp_path / "0" / "crt").unlink()
-        with pytest.raises(ConfigError, match=r"0/crt: CA of environment cannot be read: No such file"):
+        with pytest.raises(ConfigError, match=r"0/crt: CA of JUDGE_SERVER cannot be read: No such file"):
             strict.request("GET", "/alive")
     assert len(clients) == 1
 

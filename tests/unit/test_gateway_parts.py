@@ -240,7 +240,7 @@ def test_form_guesses_the_language_by_the_files_name():
         ({"memory": "1e99"}, None, {"memory": "Take 4 to 4096 MiB"}),
         ({"memory": "inf"}, None, {"memory": "'inf' is not a number"}),
         ({"wall": "nan", "cpu": "99"}, None, {"wall": "Take more than 0 and at most 120", "cpu": "Take more than 0"}),
-        ({"problem": "no such name"}, None, {"problem": "String should match pattern"}),
+        ({"problem": "no such name"}, None, {"problem": "Expected a name of letters"}),
     ],
 )  # fmt: skip
 def test_form_faults_stand_beside_their_fields(fields, upload, errors):

@@ -38,7 +38,7 @@ WANTED = [
     "error: sum/problem.yaml:4: type: 'guess' is not a type of problem",
     "error: sum/problem.yaml:5: unknown key 'validator_flag'; did you mean 'validator_flags'?",
     "warning: sum/problem.yaml:6: unknown key 'more'; it is left alone",
-    "error: sum/problem.yaml:8: limits.memory: Input should be greater than or equal to 0",
+    "error: sum/problem.yaml:8: limits.memory: expected at least 0",
     "error: sum/problem.yaml:9: unknown key 'limits.time_limt'; did you mean 'time_limit'?",
     "warning: sum/problem.yaml:3: license: 'mine' is not one of",
     "warning: sum/problem.yaml:1: key 'uuid' is missing",

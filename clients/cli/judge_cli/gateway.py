@@ -45,7 +45,7 @@ class Gateway:
                 data = answer.read(_LARGEST + 1)
             except (OSError, HTTPException) as exc:
                 raise ClientError(
-                    f"{self.access.server} broke off its answer ({type(exc).__name__}); try again"
+                    f"{self.access.server} broke off its answer ({exc or 'no more came'}); try again"
                 ) from exc
             if len(data) > _LARGEST:
                 raise ClientError(f"{path} has more than {_LARGEST} bytes")
@@ -124,7 +124,8 @@ class Gateway:
             except ssl.SSLCertVerificationError as exc:
                 raise UsageError(_untrusted(self.access, exc)) from None
             except (OSError, HTTPException) as exc:
-                error = ClientError(f"{self.access.server} does not answer ({type(exc).__name__}); is it running?")
+                why = getattr(exc, "strerror", None) or str(exc) or "no answer"
+                error = ClientError(f"{self.access.server} does not answer ({why}); is it right, and does it run?")
             else:
                 retry = answer.headers.get("Retry-After", "")
                 if answer.status == 429 and method == "GET" and retry.isdecimal():

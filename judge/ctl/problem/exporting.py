@@ -12,6 +12,7 @@ from typing import IO
 from pydantic import ValidationError
 
 from judge.common.errors import ConflictError, NotFoundError, PackageError, UnavailableError, UsageError
+from judge.common.text import meant
 from judge.ctl.api import Api
 from judge.model.problem import FileIndex, ProblemInfo, ProblemManifest, ProblemsReply
 
@@ -21,10 +22,10 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 
 def find(api: Api, name: str) -> ProblemInfo:
     """One problem of the cluster; NotFoundError."""
-    for info in api.call(ProblemsReply, "GET", "/problems").problems:
-        if info.name == name:
-            return info
-    raise NotFoundError(f"problem '{name}' does not exist; see 'judgectl problem list'")
+    infos = {info.name: info for info in api.call(ProblemsReply, "GET", "/problems").problems}
+    if name not in infos:
+        raise NotFoundError(f"problem '{name}' does not exist; {meant(name, infos, 'see judgectl problem list')}")
+    return infos[name]
 
 
 def manifest_of(api: Api, info: ProblemInfo) -> ProblemManifest:

@@ -185,7 +185,7 @@ class Route:
 def field_error(exc: ValidationError, subject: str) -> UsageError:
     """The first fault that a model found, as one sentence; `subject` names the place when no field is to blame."""
     fault = first_fault(exc, with_input=True)
-    text = fault.text.removeprefix("Input ")
+    text = fault.text
     if fault.kind == "json_invalid":
         return UsageError(f"{subject} is not JSON: {text.removeprefix('Invalid JSON: ')}")
     if not fault.field:
