@@ -19,7 +19,7 @@ PYTHON ?= /usr/bin/python3
 SHELL_SCRIPTS := scripts/drill scripts/install-packages scripts/demo scripts/run-tests scripts/lab-demo .ci/run \
   lab/lab lab/lab-host lab/lab-init scripts/test-cgroup2 scripts/test-hostile-host molecule/shared/connect molecule/shared/files/listing.sh
 
-.PHONY: help setup setup-deploy setup-test demo up lab lab-down check test test-all decisions test-languages test-hosts test-cluster test-webhooks test-kills test-cgroup2 coverage molecule molecule-single docs clients release pictures lint types unit bench seeded clean
+.PHONY: help setup setup-deploy setup-test demo up lab lab-down check test test-all decisions test-languages test-hosts test-cluster test-webhooks test-kills test-cgroup2 coverage molecule molecule-single docs man clients release pictures lint types unit bench seeded clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -82,6 +82,9 @@ lint: setup-test  ## format, style, roles, shell
 
 docs: setup-test  ## the documentation as a site in out/site; a warning is an error
 	@$(BIN)/python scripts/make-docs out/site
+
+man: setup-test  ## man pages of judgectl, judge and judge-cli in out/man
+	@$(BIN)/python scripts/make-man out/man
 
 clients: $(VENV)/.test  ## the clients, in out/clients: wheels of judge-client and judge-cli, judge-cli.pyz, the Postman collection
 	$(BIN)/python scripts/make-clients

@@ -51,6 +51,7 @@ class Api:
         """`timeout` in seconds is how long a call keeps trying while the cluster does not answer."""
         self.context = context
         self.timeout = timeout
+        self.silence: Any = httpx.USE_CLIENT_DEFAULT  # or the seconds that one try waits for the gateway
         self._servers = [context.server, *context.alternatives]
         self._lock = threading.Lock()  # around what the threads' calls change: the order of servers, the connections
         self._trusted = _trusted(context)
@@ -83,7 +84,7 @@ class Api:
         """
         deadline = clock.Deadline(self.timeout)
         silent: set[str] = set()
-        options: dict[str, Any] = {"json": json, "headers": dict(headers or {})}
+        options: dict[str, Any] = {"json": json, "headers": dict(headers or {}), "timeout": self.silence}
         # httpx: parameters replace the query of the path, also if there are none.
         if params is not None:
             options["params"] = {name: value for name, value in params.items() if value is not None}

@@ -8,7 +8,7 @@ import typer
 
 from judge.common.errors import ConflictError, NotFoundError
 from judge.common.text import size
-from judge.ctl import show
+from judge.ctl import completing, show
 from judge.ctl.api import Api, connect, whole_ids
 from judge.ctl.options import TABLE, Output, Yes, check_confirmation
 from judge.model.deleting import Deleted, DeletionPreview, Purged
@@ -19,7 +19,9 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would go,
 
 @app.command("submission")
 def submission(
-    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Finished submissions.")],
+    ids: Annotated[
+        list[str], typer.Argument(metavar="ID...", help="Finished submissions.", autocompletion=completing.submissions)
+    ],
     yes: Yes = False,
     dry_run: DryRun = False,
     output: Output = TABLE,
@@ -29,7 +31,12 @@ def submission(
 
 
 @app.command("problem")
-def problem(name: str, yes: Yes = False, dry_run: DryRun = False, output: Output = TABLE) -> None:
+def problem(
+    name: Annotated[str, typer.Argument(autocompletion=completing.problems)],
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    output: Output = TABLE,
+) -> None:
     """Delete a problem; finished submissions to it stay readable."""
     run([("problem", name)], yes=yes, dry_run=dry_run, output=output)
 

@@ -17,8 +17,8 @@ from judge.boot import holds
 from judge.common import terminal
 from judge.common.errors import EXIT_FAILED, EXIT_STANDSTILL, JudgeError, UsageError
 from judge.common.text import several
+from judge.ctl import completing, show, sources, submit, text, trail
 from judge.ctl import context as contexts
-from judge.ctl import show, sources, submit, text, trail
 from judge.ctl.api import Api, connect
 from judge.ctl.fleet import commands as fleet_commands
 from judge.ctl.options import TABLE, Before, GlobalOptions, LaterCommands, Limit, Output, VaultFiles, check_choice
@@ -52,7 +52,12 @@ app = typer.Typer(
 )
 
 Reason = Annotated[str, typer.Option("--reason", help="Why; others see it in the status.")]
-Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="Submission ids; the last 7 characters are enough.")]
+Ids = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="ID...", help="Submission ids; the last 7 characters are enough.", autocompletion=completing.submissions
+    ),
+]
 
 
 def _version(value: bool) -> None:
@@ -98,7 +103,10 @@ def submit_command(
         list[Path] | None,
         typer.Argument(metavar="[FILE]...", help="A program's files, directory or ZIP archive; - is standard input."),
     ] = None,
-    problem: Annotated[str | None, typer.Option("--problem", "-p", help="Judge against this problem's tests.")] = None,
+    problem: Annotated[
+        str | None,
+        typer.Option("--problem", "-p", help="Judge against this problem's tests.", autocompletion=completing.problems),
+    ] = None,
     language: Annotated[
         str | None, typer.Option("--language", "-l", help="Guessed from the suffix when not given.")
     ] = None,
@@ -181,7 +189,7 @@ def get(
 
 @app.command("source")
 def source_command(
-    task: Annotated[str, typer.Argument(metavar="ID")],
+    task: Annotated[str, typer.Argument(metavar="ID", autocompletion=completing.submissions)],
     file: Annotated[str | None, typer.Argument(metavar="[FILE]", help="One of its files.")] = None,
     to: Annotated[Path | None, typer.Option(help="Write into this directory, or this ZIP archive.")] = None,
     output: Output = TABLE,
@@ -201,7 +209,7 @@ def source_command(
 @app.command()
 def search(
     user: Annotated[str | None, typer.Option(help="Handed in by this user.")] = None,
-    problem: Annotated[str | None, typer.Option("--problem", "-p")] = None,
+    problem: Annotated[str | None, typer.Option("--problem", "-p", autocompletion=completing.problems)] = None,
     language: Annotated[str | None, typer.Option("--language", "-l")] = None,
     status: Annotated[m.Status | None, typer.Option()] = None,
     verdict: Annotated[m.Verdict | None, typer.Option()] = None,

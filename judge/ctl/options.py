@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, cast
@@ -17,8 +18,9 @@ _display_type = TyperOption.display_type_rich
 
 
 def _display_value(option: TyperOption, ctx: Any) -> str | None:
-    """The kind of value beside an option in --help; a flag takes none, and Typer shows `<bool>` there."""
-    return None if option.is_flag else _display_type(option, ctx)
+    """The kind of value beside an option in --help: none of a flag, for which Typer has `<bool>`; else of one value."""
+    text = None if option.is_flag else _display_type(option, ctx)
+    return text and re.sub(r"<list\[(.+)\]>", r"<\1>", text).replace("<Path>", "<path>")
 
 
 TyperOption.display_type_rich = _display_value  # type: ignore[assignment, method-assign]

@@ -15,7 +15,7 @@ from rich.text import Text
 from judge.common import clock
 from judge.common.errors import EmptyError, FieldError, UsageError
 from judge.common.text import decimal
-from judge.ctl import show
+from judge.ctl import completing, show
 from judge.ctl.api import Api, connect, whole_ids
 from judge.ctl.options import TABLE, Limit, Output, Yes, check_confirmation
 from judge.ctl.text import moment
@@ -34,8 +34,14 @@ app = typer.Typer(
 
 Number = Annotated[int, typer.Argument(metavar="N", help="The rejudging's number.", min=1)]
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until all are judged, or until it is over.")]
-Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Submissions; or give conditions.")]
-Problems = Annotated[list[str] | None, typer.Option("--problem", "-p", help="Of this problem; several: any of them.")]
+Ids = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="ID", help="Submissions; or give conditions.", autocompletion=completing.submissions),
+]
+Problems = Annotated[
+    list[str] | None,
+    typer.Option("--problem", "-p", help="Of this problem; several: any of them.", autocompletion=completing.problems),
+]
 Languages = Annotated[list[str] | None, typer.Option("--language", "-l", help="In this language; several: any.")]
 Users = Annotated[list[str] | None, typer.Option("--user", help="Handed in by this user; several: any.")]
 Verdicts = Annotated[list[m.Verdict] | None, typer.Option("--verdict", help="With this verdict; several: any.")]

@@ -9,7 +9,7 @@ import typer
 from pydantic import ValidationError
 
 from judge.common.errors import FieldError, UsageError
-from judge.ctl import show
+from judge.ctl import completing, show
 from judge.ctl.api import connect
 from judge.ctl.options import TABLE, Before, Limit, Output
 from judge.model import webhooks as w
@@ -26,7 +26,12 @@ def add(
     url: Annotated[str, typer.Argument(metavar="URL", help="Where calls go; http or https.")],
     event: Annotated[list[str] | None, typer.Option(help=f"{' or '.join(w.EVENTS)}; both unless given.")] = None,
     user: Annotated[str | None, typer.Option(help="Only of this user's submissions.")] = None,
-    problem: Annotated[str | None, typer.Option("--problem", "-p", help="Only of submissions to this problem.")] = None,
+    problem: Annotated[
+        str | None,
+        typer.Option(
+            "--problem", "-p", help="Only of submissions to this problem.", autocompletion=completing.problems
+        ),
+    ] = None,
     output: Output = TABLE,
 ) -> None:
     """Add a webhook, or change what it says. Its secret, by which the receiver knows a call, is shown this once."""
@@ -68,7 +73,9 @@ def ping(name: Name, output: Output = TABLE) -> None:
 def deliveries(
     webhook: Annotated[str | None, typer.Option(help="Of this webhook.")] = None,
     state: Annotated[str | None, typer.Option(help=", ".join(get_args(w.State)))] = None,
-    submission: Annotated[str | None, typer.Option(help="About this submission.")] = None,
+    submission: Annotated[
+        str | None, typer.Option(help="About this submission.", autocompletion=completing.submissions)
+    ] = None,
     limit: Limit = 50,
     before: Before = None,
     output: Output = TABLE,

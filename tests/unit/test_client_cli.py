@@ -140,7 +140,9 @@ def test_a_gateway_that_does_not_answer_is_exit_code_1(
     monkeypatch.setenv("JUDGE_SERVER", f"http://127.0.0.1:{free_port()}")
     monkeypatch.setenv("JUDGE_TOKEN", "t")
     assert cli.run(["problems"]) == 1
-    assert re.fullmatch(r"judge-cli: http://\S+ does not answer \(\w+\); is it running\?\n", capsys.readouterr().err)
+    assert re.fullmatch(
+        r"judge-cli: http://\S+ does not answer \(Connection refused\); is it running\?\n", capsys.readouterr().err
+    )
 
 
 # --- what is submitted -----------------------------------------------------------------------------------------

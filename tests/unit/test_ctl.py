@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 
 import judge
 from judge.common.errors import ConfigError, FieldError, NotFoundError, UnavailableError, UsageError
-from judge.ctl import api, context, examples, main, show, sources, submit
+from judge.ctl import api, completing, context, examples, main, show, sources, submit
 from judge.ctl.fleet.ansible import Sources
 from judge.ctl.text import duration, size
 from judge.model import messages as m
@@ -586,6 +586,38 @@ def test_a_silent_cluster_is_named_by_where_its_address_is_from(
     assert str(caught.value) == sentence
     with pytest.raises(UsageError, match=r"expected a URL without a path, as in https://judge\.example\.org, not 'x'"):
         context.find(None, "x")
+
+
+def test_the_shell_completes_problems_and_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = m.Task(id="4" * 24, submission=m.Submission(problem="hello"), status="pending", done=False, created="")
+
+    def reply(path: str) -> tuple[int, bytes]:
+        if path.endswith("/problems"):
+            return 200, b'{"problems": [{"name": "hello"}, {"name": "halves"}, {"name": "primes"}]}'
+        return 200, m.SearchReply(tasks=[task], next=None).model_dump_json().encode()
+
+    def completed(server: str, *words: str) -> list[str]:
+        line = ["judgectl", "--server", server, *words]
+        environ = {
+            "_JUDGECTL_COMPLETE": "complete_bash",
+            "COMP_WORDS": " ".join(line),
+            "COMP_CWORD": str(len(line) - 1),
+        }
+        run = CliRunner().invoke(main.app, [], prog_name="judgectl", env={**environ, "JUDGE_TOKEN": "t"})
+        assert run.stderr == ""
+        return run.stdout.split()
+
+    with serving([Server(Gateway)]) as (server,):
+        server.reply = reply
+        url = f"http://127.0.0.1:{server.server_port}"
+        assert completed(url, "problem", "show", "h") == ["hello", "halves"]
+        assert completed(url, "submit", "--problem", "p") == ["primes"]
+        assert completed(url, "get", "4444") == [task.id]
+        server.reply = lambda _: (500, b"broken")
+        assert completed(url, "problem", "show", "h") == []
+    monkeypatch.setattr(completing, "_PATIENCE", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        assert completed(f"http://127.0.0.1:{silent.getsockname()[1]}", "problem", "publish", "h") == []
 
 
 def test_the_version_needs_no_imports() -> None:

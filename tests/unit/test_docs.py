@@ -7,6 +7,7 @@ import graphlib
 import re
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -252,3 +253,20 @@ def test_the_page_of_deployments_names_every_test_of_clusters() -> None:
         path.name for path in (ROOT / "tests/cluster").glob("test_*.py") if f"`tests/cluster/{path.name}`" not in text
     ]
     assert missing == []
+
+
+def test_man_pages_have_every_command(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, ROOT / "scripts/make-man", tmp_path], check=True)
+    texts = {path.name: path.read_text().replace("\\-", "-") for path in tmp_path.iterdir()}
+    assert sorted(texts) == ["judge-cli.1", "judge.1", "judgectl.1"]
+    for name, words in {
+        "judgectl.1": ["judgectl problem verify [OPTIONS]", "judgectl audit", ".B -n, --limit", "Exit code: 0 AC"],
+        "judge-cli.1": ["judge-cli submit [-h]", ".B --output, -o table|json|csv", "the last 7 characters"],
+        "judge.1": ["judge up"],
+    }.items():
+        assert all(word in texts[name] for word in words), name
+    for text in texts.values():
+        lines = text.splitlines()
+        assert text.isascii() and {line.split()[0] for line in lines if line.startswith(".")} <= {
+            ".TH", ".SH", ".SS", ".TP", ".B", ".br",
+        }  # fmt: skip

@@ -161,7 +161,11 @@ def _tell(arguments: Arguments, data: Any, in_words: Any) -> None:
 
 
 def parser() -> Parser:
-    main_parser = Parser(prog="judge-cli", description=__doc__)
+    main_parser = Parser(
+        prog="judge-cli",
+        description="Submit to a Judge cluster, follow the verdict, run samples locally. Errors are one sentence on "
+        "stderr; exit codes are those of judgectl.",
+    )
     main_parser.add_argument("--version", action="version", version=f"judge-cli {VERSION}")
     commands = main_parser.add_subparsers(required=True, metavar="COMMAND")
 

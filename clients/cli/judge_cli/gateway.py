@@ -125,7 +125,7 @@ class Gateway:
                 raise UsageError(_untrusted(self.access, exc)) from None
             except (OSError, HTTPException) as exc:
                 why = getattr(exc, "strerror", None) or str(exc) or "no answer"
-                error = ClientError(f"{self.access.server} does not answer ({why}); is it right, and does it run?")
+                error = ClientError(f"{self.access.server} does not answer ({why}); is it running?")
             else:
                 retry = answer.headers.get("Retry-After", "")
                 if answer.status == 429 and method == "GET" and retry.isdecimal():

@@ -16,7 +16,7 @@ import typer
 from judge.common import clock
 from judge.common.errors import EXIT_FAILED, EXIT_LEFT_OUT, UsageError
 from judge.common.text import decimal, several
-from judge.ctl import show
+from judge.ctl import completing, show
 from judge.ctl.api import connect
 from judge.ctl.options import TABLE, Output, check_choice
 from judge.ctl.problem import cases, checking, exporting, importing, making, showing, template, uploading, verifying
@@ -34,6 +34,8 @@ from judge.problems.timing import MOST
 app = typer.Typer(help="Problem packages (Kattis/ICPC format).", no_args_is_help=True)
 
 Check = Annotated[bool, typer.Option("--check/--no-check", help="Run the package's validators on its own tests first.")]
+Name = Annotated[str, typer.Argument(autocompletion=completing.problems)]
+Names = Annotated[list[str], typer.Argument(metavar="NAME...", autocompletion=completing.problems)]
 Dialect = Annotated[
     str,
     typer.Option(
@@ -226,7 +228,7 @@ def problem_list(output: Output = TABLE) -> None:
 
 
 @app.command("show")
-def problem_show(name: str, output: Output = TABLE) -> None:
+def problem_show(name: Name, output: Output = TABLE) -> None:
     """Show one problem: its kind, limits and where they come from, validator and groups."""
     with connect() as api:
         info = exporting.find(api, name)
@@ -236,7 +238,7 @@ def problem_show(name: str, output: Output = TABLE) -> None:
 
 @app.command("publish")
 def problem_publish(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...")],
+    names: Names,
     group: Annotated[list[str] | None, typer.Option("--group", "-g", help="Only to this group; repeatable.")] = None,
     since: Annotated[str | None, typer.Option("--from", help="From then on, such as 2026-01-31T09:00 (UTC).")] = None,
     output: Output = TABLE,
@@ -247,14 +249,14 @@ def problem_publish(
 
 
 @app.command("hide")
-def problem_hide(names: Annotated[list[str], typer.Argument(metavar="NAME...")], output: Output = TABLE) -> None:
+def problem_hide(names: Names, output: Output = TABLE) -> None:
     """Hide problems from users: for them it is as if they were deleted. Submissions to them stay."""
     _change(names, ProblemFields(visibility=Visibility()), output)
 
 
 @app.command("owners")
 def problem_owners(
-    name: str,
+    name: Name,
     users: Annotated[list[str] | None, typer.Argument(metavar="[USER...]", help="None: nobody any more.")] = None,
     output: Output = TABLE,
 ) -> None:
@@ -270,7 +272,7 @@ def _change(names: list[str], fields: ProblemFields, output: show.OutputFormat) 
 
 @app.command("export")
 def problem_export(
-    name: str,
+    name: Name,
     target: Annotated[
         Path | None, typer.Argument(metavar="[DIR|ZIP]", help="Where to; default: a directory of its name.")
     ] = None,
@@ -286,7 +288,12 @@ def problem_export(
 
 @app.command("verify")
 def problem_verify(
-    target: Annotated[str, typer.Argument(metavar="DIR|ZIP|NAME", help="A package, or a problem of the cluster.")],
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="DIR|ZIP|NAME", help="A package, or a problem of the cluster.", autocompletion=completing.problems
+        ),
+    ],
     name: Annotated[str | None, typer.Option("--as", help="Import the package under this name as well.")] = None,
     priority: Annotated[str, typer.Option(help="high, normal or low.")] = "low",
     infer: Annotated[bool, typer.Option("--infer", help="Infer the time limit, even if there is one.")] = False,
