@@ -275,10 +275,11 @@ def test_a_rejudging_from_choice_to_apply(chrome, executor):
 def test_the_editor_colours_indents_guesses_and_lets_the_keyboard_go(chrome, executor):
     browser = chrome(USER)
     browser.go("/submit")
-    field = browser.element(".CodeMirror")
-    field.click()
+    assert not browser.all("script[src*=codemirror]"), "it loads when somebody uses the field"
+    browser.element("#source").send_keys("#")
+    wait_for(lambda: browser.all(".CodeMirror"), what="the editor")
     keys = browser.driver.switch_to.active_element
-    keys.send_keys("#include <iostream>", Keys.ENTER, "int main() {", Keys.ENTER, "return 0;")
+    keys.send_keys("include <iostream>", Keys.ENTER, "int main() {", Keys.ENTER, "return 0;")
     typed = browser.driver.execute_script("return document.querySelector('.CodeMirror').CodeMirror.getValue()")
     assert typed == "#include <iostream>\nint main() {\n    return 0;\n}"
     assert browser.element("main [name=language]").get_attribute("value") == "cpp"
