@@ -279,7 +279,10 @@ def test_the_editor_colours_indents_guesses_and_lets_the_keyboard_go(chrome, exe
     browser.element("#source").send_keys("#")
     wait_for(lambda: browser.all(".CodeMirror"), what="the editor")
     keys = browser.driver.switch_to.active_element
-    keys.send_keys("include <iostream>", Keys.ENTER, "int main() {", Keys.ENTER, "return 0;")
+    keys.send_keys("include <iostream>", Keys.ENTER)
+    mode = "return document.querySelector('.CodeMirror').CodeMirror.getMode().name"
+    wait_for(lambda: browser.driver.execute_script(mode) == "clike", what="the colours of C++")
+    keys.send_keys("int main() {", Keys.ENTER, "return 0;")
     typed = browser.driver.execute_script("return document.querySelector('.CodeMirror').CodeMirror.getValue()")
     assert typed == "#include <iostream>\nint main() {\n    return 0;\n}"
     assert browser.element("main [name=language]").get_attribute("value") == "cpp"
