@@ -141,7 +141,7 @@ class _StatementConversion:
 
     def _judged(self, submission: m.Submission) -> m.Task:
         """A finished task. It is cancelled when it has not ended in time."""
-        task = self._api.submit(submission.model_copy(update={"priority": "high"}))
+        task = self._api.submit(submission.model_copy(update={"priority": "high", "cause": "statement"}))
         deadline = clock.Deadline(self._patience)
         while not task.done and not deadline.over:
             task = self._api.get(task.id, wait=min(20.0, max(0.1, deadline.left())), version=task.version)

@@ -32,10 +32,11 @@ def add(
             "--problem", "-p", help="Only of submissions to this problem.", autocompletion=completing.problems
         ),
     ] = None,
+    system: Annotated[bool, typer.Option("--system", help="Runs of imports and of statements as well.")] = False,
     output: Output = TABLE,
 ) -> None:
     """Add a webhook, or change what it says. Its secret, by which the receiver knows a call, is shown this once."""
-    fields = {"name": name, "url": url, "user": user, "problem": problem, **({"events": event} if event else {})}
+    fields = {"name": name, "url": url, "user": user, "problem": problem, "events": event or None, "system": system}
     try:
         body = w.WebhookAdd.model_validate({key: value for key, value in fields.items() if value is not None})
     except ValidationError as exc:
@@ -110,7 +111,7 @@ def _webhooks(reply: w.WebhooksReply) -> show.Grid:
     table = show.grid("name", "url…", "events…", "of…", "waiting>!", "given up>!", "last try¶")
     for webhook in reply.webhooks:
         conditions = [webhook.user and f"user {webhook.user}", webhook.problem and f"problem {webhook.problem}"]
-        of = ", ".join(filter(None, conditions))
+        of = ", ".join(filter(None, [*conditions, "system runs too" if webhook.system else ""]))
         events = " ".join(event.rpartition(".")[2] for event in webhook.events)
         failed = f"{webhook.failed} + {webhook.dropped} dropped" if webhook.dropped else str(webhook.failed)
         table.add_row(webhook.name, webhook.url, events, of or "all", str(webhook.waiting), failed, webhook.last)

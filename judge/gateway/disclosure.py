@@ -61,7 +61,7 @@ _RULES: Final[dict[type[BaseModel], tuple[str, str, str]]] = {
     m.ExecutorInfo: ("slots slot_memory languages version abilities weak_sandbox", "", "checks calibration"),
     # The names of the package's submissions say how the problem is solved.
     LimitOrigin: ("how slowest_cpu multiplier resolution", "", "slowest too_slow left_out"),
-    Change: ("id submission version user problem language status verdict done", "", ""),
+    Change: ("id submission version user problem language status verdict done cause", "", ""),
     FiguresReply: ("span seconds", "points", ""),
     # The verdicts of a minute are somebody's where few hand in.
     Point: ("at waiting busy slots judged rejudged half most", "", "verdicts"),

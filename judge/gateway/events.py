@@ -27,6 +27,7 @@ from judge.gateway.identity import Identities
 from judge.gateway.policy import HEADERS
 from judge.gateway.streams import Streams
 from judge.model import messages as m
+from judge.model.cause import cause_of
 from judge.model.streaming import Change, ChangesReply, ChangesRequest, Wish
 
 log = logging.getLogger(__name__)
@@ -157,6 +158,7 @@ class EventServer:
                 status=task.status,
                 verdict=task.verdict,
                 done=task.done,
+                cause=cause_of(task.submission.cause, task.submission.check, rejudged=bool(task.past)),
             )
 
         async def current() -> Change | None:

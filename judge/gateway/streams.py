@@ -22,6 +22,7 @@ from judge.common.errors import JudgeError, LimitError, UnavailableError
 from judge.gateway import disclosure
 from judge.gateway.auth import Principal
 from judge.gateway.identity import LIFETIME
+from judge.model.cause import SYSTEM
 from judge.model.people import Credential
 from judge.model.streaming import Change, ChangesReply, ChangesRequest, Wish
 
@@ -102,8 +103,13 @@ class _Listener:
         self.waiting.clear()
         self.news.set()
 
+    def wants(self, change: Change) -> bool:
+        if self.wish.submission is not None:
+            return change.submission == self.wish.submission
+        return self.wish.system or change.cause not in SYSTEM
+
     def add(self, change: Change, data: bytes) -> None:
-        if self.wish.submission is not None and change.submission != self.wish.submission:
+        if not self.wants(change):
             return
         if len(self.waiting) >= _QUEUE:
             self.over = True
@@ -222,9 +228,10 @@ class Streams:
                 return
             if reply.lost:
                 await self._send(send, _about_stream("lost", reply.place))
-            if reply.changes:
-                await self._send(send, b"".join(event(change, change.id) for change in reply.changes))
-                EVENTS.inc(len(reply.changes))
+            changes = [change for change in reply.changes if listener.wants(change)]
+            if changes:
+                await self._send(send, b"".join(event(change, change.id) for change in changes))
+                EVENTS.inc(len(changes))
             if order(reply.place) <= order(after):
                 break
             after = reply.place

@@ -78,7 +78,7 @@ def admit(
 
 
 def _check_user_rights(submission: m.Submission) -> None:
-    for name in ("problem_hash", "check", "tool"):
+    for name in ("problem_hash", "check", "tool", "cause"):
         if getattr(submission, name) is not None:
             raise ForbiddenError(f"{name}: takes a token of role judge; leave it out")
     if submission.priority == "high":

@@ -321,6 +321,7 @@ class WebhookDocument(TypedDict):
     events: list[str]
     user: str | None
     problem: str | None
+    system: NotRequired[bool]
     created: datetime.datetime
     since: NotRequired[Timestamp]
     last: NotRequired[str]

@@ -16,6 +16,7 @@ from judge.config.allowance import Allowance, Role
 from judge.model.base import CoreSpeed, Rate, rate_of
 from judge.model.base import Message as Message  # noqa: PLC0414 - the base of all here
 from judge.model.base import SearchTime as SearchTime  # noqa: PLC0414
+from judge.model.cause import Origin
 from judge.model.names import FileName as FileName  # noqa: PLC0414 - problems and submissions have files
 from judge.model.names import SourceName
 from judge.model.verdicts import Status as Status  # noqa: PLC0414 - messages have both, and so may who reads them
@@ -162,6 +163,9 @@ class Submission(Message):
     )
     tool: Literal["pandoc", "pdftocairo"] | None = Field(
         default=None, description="admins only: a program that `command` calls; only executors that have it take it"
+    )
+    cause: Origin | None = Field(
+        default=None, description="judges only: what it is a run of; none: a person's submission"
     )
     tests: list[Test] = Field(default_factory=list, max_length=TESTS)
     limits: LimitsOverride = Field(default_factory=LimitsOverride)

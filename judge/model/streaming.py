@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from judge.config.allowance import Role
+from judge.model.cause import Cause
 from judge.model.messages import Message, TaskId, Verdict
 from judge.model.people import Credential
 
@@ -27,6 +28,7 @@ class Change(Message):
     status: str
     verdict: Verdict | None = None
     done: bool
+    cause: Cause = "person"
 
 
 class ChangesRequest(Message):
@@ -49,7 +51,8 @@ class ChangesReply(Message):
 class Wish(Message):
     """The changes that the application allows a listener: of one submission, of a user, or of all, and from where on.
 
-    `after` is a place; `version` is the last version of one submission that the listener has.
+    `after` is a place; `system`: runs of imports and of statements as well; `version` is the last version of one
+    submission that the listener has.
     """
 
     key: str = Field(description="whose share of the listeners it takes")
@@ -57,5 +60,6 @@ class Wish(Message):
     submission: TaskId | None = None
     user: str | None = None
     after: Place | None = None
+    system: bool = False
     version: int = -1
     role: Role = Field(description="in which the listener acts; another one ends the stream")

@@ -1,4 +1,4 @@
-"""Webhooks as they travel: who is told of what, and what became of each delivery."""
+"""Webhooks as they travel: who receives what, and what became of each delivery."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from pydantic import AfterValidator, Field
 
 from judge.common.webhooks import signing
 from judge.common.webhooks.addresses import MOST
+from judge.model.cause import Cause
 from judge.model.messages import Identifier, Message, Sha256, TaskId, Verdict
 
 Event = Literal["submission.finished", "submission.rejudged", "ping"]
-# Events that a webhook may be told of; `ping` is sent when somebody asks for it.
+# Events that a webhook may receive; `ping` is sent when somebody asks for it.
 EVENTS: Final[tuple[Event, ...]] = ("submission.finished", "submission.rejudged")
 State = Literal["waiting", "delivered", "failed"]
 
@@ -21,7 +22,7 @@ def _secret(text: str) -> str:
     return text
 
 
-class Told(Message):
+class SubmissionEvent(Message):
     """The content of a call about a submission. Times are UTC, ISO 8601; `cpu` in seconds, `memory` in bytes.
 
     `version` grows with every change of the submission, so that a receiver knows the newer of two calls.
@@ -40,15 +41,16 @@ class Told(Message):
     memory: int | None
     created: str
     finished: str | None
+    cause: Cause = Field(default="person", description="import and statement: only for a webhook with `system`")
     rejudging: int | None = Field(default=None, description="the rejudging that has replaced the verdict")
 
 
 class Payload(Message):
-    """The body of a call; `data` is a Told, or empty in a ping."""
+    """The body of a call; `data` is a SubmissionEvent, or names the webhook in a ping."""
 
     type: Event
     timestamp: str = Field(description="when it happened: UTC, ISO 8601")
-    data: Told | dict[str, str]
+    data: SubmissionEvent | dict[str, str]
 
 
 class WebhookAdd(Message):
@@ -59,6 +61,7 @@ class WebhookAdd(Message):
     events: list[Event] = Field(default_factory=lambda: list(EVENTS), min_length=1, max_length=len(EVENTS))
     user: str | None = Field(default=None, min_length=1, max_length=64, description="only of this user's submissions")
     problem: Identifier | None = Field(default=None, description="only of submissions to this problem")
+    system: bool = Field(default=False, description="runs of imports and of statements as well")
     secret: Annotated[str, AfterValidator(_secret)] | None = Field(
         default=None, max_length=128, description="`whsec_` and Base64 of 24 to 64 bytes; a fresh one unless given"
     )
@@ -72,6 +75,7 @@ class Webhook(Message):
     events: list[str]
     user: str | None = None
     problem: str | None = None
+    system: bool = False
     created: str
     waiting: int = 0
     failed: int = 0

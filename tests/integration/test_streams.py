@@ -166,6 +166,16 @@ def test_a_user_hears_of_own_submissions_and_an_admin_of_all(address, people, ex
             assert {data["submission"] for _, _, data in listener.events} == tasks
 
 
+def test_runs_of_imports_are_sent_on_demand(address, people, executor):
+    with listening(address, "/events", ADMIN) as some, listening(address, "/events?system=true", ADMIN) as every:
+        tasks = [judge(people, executor, "AC", role="judge", cause=cause)[0] for cause in ("import", "verification")]
+        wait_for(lambda: every.ends({*tasks}) and some.ends({tasks[1]}), what="verdicts")
+    assert {data["submission"]: data["cause"] for _, _, data in some.events} == {tasks[1]: "verification"}
+    with listening(address, f"/events?after={some.begin}", ADMIN) as again:
+        wait_for(lambda: again.ends({tasks[1]}), what="the verdict, once more")
+    assert {data["submission"] for _, _, data in again.events} == {tasks[1]}
+
+
 def test_forbidden_streams_are_refused(address, people):
     task = people.call("add", source("int main(){}", user="ada"), m.AddReply).task.id
     people.call("cancel", m.TaskRef(id=task), m.Task)

@@ -15,7 +15,7 @@ from pymongo import WriteConcern
 from pymongo.errors import BulkWriteError, NotPrimaryError
 
 from judge.common import clock
-from judge.common.errors import FieldError, NotFoundError, OutcomeUnknownError
+from judge.common.errors import FieldError, ForbiddenError, NotFoundError, OutcomeUnknownError
 from judge.judicator.database import Database
 from judge.judicator.events.outbox import POSITION, Outbox, delivery
 from judge.model import messages as m
@@ -127,6 +127,7 @@ def test_cancellations_and_rejudgings_are_delivered(people, executor, receiver, 
     assert messages() == due, "the rejudging's own run is told to nobody"
     data = [call.told["data"] for call in receiver.taken() if call.told["data"]["id"] == task]
     assert data[-1]["rejudging"] == rejudging.id
+    assert {(item["cause"], item["rejudging"]) for item in data} == {("person", None), ("rejudging", rejudging.id)}
     versions = [item["version"] for item in data]
     assert versions == sorted(versions)
 
@@ -144,6 +145,23 @@ def test_a_webhook_is_told_only_of_what_it_is_about(people, executor, receiver):
     with pytest.raises(NotFoundError):
         people.call("webhook_remove", WebhookRef(name="eve"), m.Empty)
     assert deliveries(people, webhook="eve") == []
+
+
+def test_a_call_has_its_cause_and_the_system_s_own_runs_are_sent_on_demand(people, executor, receiver):
+    trial = {"user": "ada", "role": "judge"}
+    with webhook(people, "all", receiver.url + "/all", system=True), webhook(people, "some", receiver.url):
+        for cause in ("import", "statement", "verification", None):
+            judge(people, executor, "AC", cause=cause, **trial)
+        due = {("/hook", "person"), ("/hook", "verification")}
+        due |= {("/hook/all", cause) for cause in ("import", "person", "statement", "verification")}
+
+        def calls():
+            return {(call.path, call.told["data"]["cause"]) for call in receiver.taken()}
+
+        wait_for(lambda: calls() >= due, what="the calls")
+        assert calls() == due
+    with pytest.raises(ForbiddenError):
+        people.call("add", source(user="ada", cause="import"), m.AddReply)
 
 
 def test_errors_are_tried_again_and_order_is_kept(shared, people, executor, receiver, hook):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from judge.common.errors import UnavailableError
 from judge.gateway.auth import Principal
 from judge.gateway.streams import Streams, _Listener
+from judge.model.cause import Cause
 from judge.model.people import Credential
 from judge.model.streaming import Change, ChangesReply, ChangesRequest, Wish
 
@@ -108,6 +109,15 @@ async def test_a_stream_of_a_submission_begins_with_its_newest_version():
         await streams.listen(receiver.send, wish, current)
     assert b"id: 7\n" in receiver.received
     streams.close()
+
+
+@pytest.mark.parametrize("cause", get_args(Cause))
+@pytest.mark.parametrize("system", [False, True])
+def test_a_listener_hears_of_system_runs_on_demand(cause: str, *, system: bool) -> None:
+    item = change(1).model_copy(update={"cause": cause})
+    listener = _Listener(Wish(key="ada", **MAY, system=system))
+    assert listener.wants(item) == (system or cause not in {"import", "statement"})
+    assert _Listener(Wish(key="ada", **MAY, submission=item.submission)).wants(item), "it asks for this one"
 
 
 async def listeners_after(check: Any, roles: list[str], *, sure: float = 0.0) -> list[bool]:

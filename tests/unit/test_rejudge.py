@@ -131,6 +131,7 @@ def test_a_filter_as_a_query() -> None:
         "rerun_of": None,
         "submission.problem_hash": None,
         "submission.check": None,
+        "submission.cause": None,
         "_id": {"$in": [ObjectId("0" * 24)]},
         "user": {"$in": ["ann"]},
         "problem.name": {"$in": ["p"]},

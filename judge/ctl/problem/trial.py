@@ -21,6 +21,7 @@ from judge.ctl.api import Api
 from judge.ctl.problem.rows import LabelledRow
 from judge.languages.table import load_table
 from judge.model import messages as m
+from judge.model.cause import Origin
 from judge.model.problem import ProblemManifest, ProblemProgram
 from judge.problems.memory import required_memory
 from judge.problems.package import manifest_bytes
@@ -87,19 +88,26 @@ class Trial:
     name: str
     sha: str
     priority: Literal["high", "normal", "low"] = "low"
+    cause: Origin = "import"
     left_out: dict[str, str] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     _open: dict[str, m.Task] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, api: Api, manifest: ProblemManifest, priority: Literal["high", "normal", "low"] = "low") -> Self:
+    def of(
+        cls,
+        api: Api,
+        manifest: ProblemManifest,
+        priority: Literal["high", "normal", "low"] = "low",
+        cause: Origin = "import",
+    ) -> Self:
         """A trial of this manifest, whose blobs are uploaded."""
-        return cls(api, manifest.name, api.put_content(manifest_bytes(manifest)), priority)
+        return cls(api, manifest.name, api.put_content(manifest_bytes(manifest)), priority, cause)
 
     def hand_in(self, submission: m.Submission, **changes: object) -> m.Task:
         """Hand in at this content; `changes` are of the submission's fields."""
-        fields = {"problem": self.name, "problem_hash": self.sha, "priority": self.priority, **changes}
-        task = self.api.submit(submission.model_copy(update=fields).keyed())
+        fields = {"problem": self.name, "problem_hash": self.sha, "priority": self.priority, "cause": self.cause}
+        task = self.api.submit(submission.model_copy(update={**fields, **changes}).keyed())
         self._open[task.id] = task
         return task
 

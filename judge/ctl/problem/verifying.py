@@ -172,7 +172,7 @@ def _verify(api: Api, package: Package, options: VerifyOptions) -> VerifyOutcome
     verified.warnings += memory_warnings(package.manifest, available)
     verified.skipped = [f"{candidate.path}: {candidate.skipped}" for candidate in all_candidates if candidate.skipped]
     runnable = [candidate for candidate in all_candidates if not candidate.skipped]
-    with Trial.of(api, package.manifest, options.priority) as trial:
+    with Trial.of(api, package.manifest, options.priority, "verification") as trial:
         rows = inferring.hand_in(package, trial, runnable, available)
         verified.rows = trial.follow(rows, table_of, quiet=options.quiet)
         verified.left_out |= trial.left_out

@@ -27,6 +27,7 @@ class ListenQuery(m.Message):
     """The user whose changes are wanted: oneself; for admins everybody, or one user."""
 
     user: str | None = Field(default=None, max_length=64)
+    system: bool = Field(default=False, description="runs of imports and of statements as well")
     after: str | None = Field(default=None, max_length=40, description="as Last-Event-ID, for who cannot send that")
 
 
@@ -67,7 +68,7 @@ def _listen(call: Call) -> Reply:
         place = _PLACE.validate_python(after) if after else None
     except ValidationError:
         raise _no_place() from None
-    return _stream(call, user=user, after=place)
+    return _stream(call, user=user, after=place, system=call.query.system)
 
 
 def _follow(call: Call) -> Reply:

@@ -47,7 +47,8 @@ def add() -> Any:
     names = ("name", "url", "user", "problem")
     fields: dict[str, Any] = {name: value for name in names if (value := request.form.get(name, "").strip())}
     try:
-        message = validated(w.WebhookAdd, {**fields, "events": request.form.getlist("events")}, "the webhook")
+        fields |= {"events": request.form.getlist("events"), "system": "system" in request.form}
+        message = validated(w.WebhookAdd, fields, "the webhook")
         added = services.cluster.call("webhook_add", message, w.WebhookAdded)
     except UsageError as exc:
         return _page(error=str(exc), status=exc.http_status)

@@ -20,7 +20,8 @@ from judge.judicator.database import Database
 from judge.judicator.documents import DeliveryDocument, MetaDocument, TaskDocument, WebhookDocument, iso, iso_or_none
 from judge.judicator.loops import every
 from judge.judicator.tasks.reading import TaskReader
-from judge.model.webhooks import Event, Payload, Told
+from judge.model.cause import SYSTEM, Cause, cause_of
+from judge.model.webhooks import Event, Payload, SubmissionEvent
 from judge.mongodb.store import Bson, only_duplicates
 
 log = logging.getLogger(__name__)
@@ -210,13 +211,20 @@ def _existed_at(hook: WebhookDocument, moment: datetime.datetime | None) -> bool
 
 def concerns(hook: WebhookDocument, doc: TaskDocument) -> bool:
     problem = doc.get("problem")
+    if _cause(doc) in SYSTEM and not hook.get("system"):
+        return False
     return hook.get("user") in {None, doc["user"]} and hook.get("problem") in {None, problem and problem["name"]}
 
 
-def payload_data(doc: TaskDocument) -> Told:
+def _cause(doc: TaskDocument) -> Cause:
+    submission = doc["submission"]
+    return cause_of(submission.get("cause"), submission.get("check"), rejudged=bool(doc.get("past")))
+
+
+def payload_data(doc: TaskDocument) -> SubmissionEvent:
     """The news of a submission for a receiver, as it is now. Pure."""
     result, problem, past = doc.get("result") or {}, doc.get("problem"), doc.get("past") or []
-    return Told(
+    return SubmissionEvent(
         id=str(doc["_id"]),
         version=doc["version"],
         user=doc["user"],
@@ -230,6 +238,7 @@ def payload_data(doc: TaskDocument) -> Told:
         memory=result.get("memory"),
         created=iso(doc["created"]),
         finished=iso_or_none(doc.get("finished")),
+        cause=_cause(doc),
         rejudging=past[-1]["rejudging"] if past else None,
     )
 

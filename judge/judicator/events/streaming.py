@@ -19,6 +19,7 @@ from pymongo.errors import OperationFailure, PyMongoError
 from judge.common import clock
 from judge.common.errors import UnavailableError
 from judge.judicator.database import Database
+from judge.model.cause import cause_of
 from judge.model.streaming import Change, ChangesReply, ChangesRequest
 from judge.mongodb.store import Bson
 
@@ -35,7 +36,10 @@ _REACH: Final = 3600
 # The log is read to its end when nothing has come so often.
 _SILENT: Final = 2
 _LOG_TOO_SHORT: Final = frozenset({260, 280, 286})
-_FIELDS: Final = ("user", "problem.name", "language", "status", "verdict", "done", "version", "rerun_of")
+_FIELDS: Final = (
+    *("user", "problem.name", "language", "status", "verdict", "done", "version", "rerun_of"),
+    *("submission.cause", "submission.check", "past.rejudging"),
+)
 _PIPELINE: Final[list[Bson]] = [
     {
         "$match": {
@@ -97,7 +101,7 @@ def change(event: Bson, at: Position) -> Change | None:
     doc = event.get("fullDocument")
     if not doc or "status" not in doc or doc.get("rerun_of") is not None:
         return None  # deleted meanwhile; a run of a rejudging is the judges' own
-    problem = doc.get("problem")
+    problem, submission = doc.get("problem"), doc.get("submission", {})
     return Change(
         id=place(at),
         submission=str(event["documentKey"]["_id"]),
@@ -108,6 +112,7 @@ def change(event: Bson, at: Position) -> Change | None:
         status=doc["status"],
         verdict=doc.get("verdict"),
         done=doc["done"],
+        cause=cause_of(submission.get("cause"), submission.get("check"), rejudged=bool(doc.get("past"))),
     )
 
 

@@ -28,7 +28,7 @@ def selection(request: RejudgeFilter) -> Bson:
         raise FieldError("filter.until", "is not after 'since', so nothing lies between them")
     query: Bson = {"done": True, "verdict": {"$ne": None}, "rerun_of": None}
     # Tasks that were judged to try a problem out belong to one content of it, and to nobody's contest.
-    query |= {"submission.problem_hash": None, "submission.check": None}
+    query |= {"submission.problem_hash": None, "submission.check": None, "submission.cause": None}
     for name, path in (
         ("user", "user"),
         ("problem", "problem.name"),

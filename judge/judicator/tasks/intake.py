@@ -85,12 +85,12 @@ def check_callback(submission: Submission, allowed: Iterable[Network]) -> None:
 
 def check_trial(submission: Submission) -> None:
     """Refuse what tries a problem out and does not come from an admin, or comes without the problem."""
-    for name in ("problem_hash", "check", "tool"):
+    for name in ("problem_hash", "check", "tool", "cause"):
         if getattr(submission, name) is None:
             continue
         if submission.role == "user":
             raise ForbiddenError(f"{name}: takes a token of role judge; leave it out")
-        if submission.problem is None and name != "tool":
+        if submission.problem is None and name not in {"tool", "cause"}:
             raise FieldError("problem", f"is missing; '{name}' goes with the name of a problem")
 
 
