@@ -19,6 +19,8 @@ from judge.config.allowance import UNLIMITED, Allowance
 from judge.gateway.api import routes
 from judge.gateway.api.handlers import ROUTES
 from judge.gateway.api.routes import PREFIX
+from judge.gateway.cluster import Cluster
+from judge.languages import handed
 from judge.model import messages as m
 from judge.model.overview import JudicatorState, MemberState
 from judge.model.problem import ProblemManifest, ProblemTest
@@ -121,6 +123,41 @@ def test_wait_ends_in_time_and_notices_an_old_version_at_once(ada, executor):
     assert ada("GET", f"/submissions/{task['id']}?wait=30&version={version - 1}").json["version"] == version
     executor.judge_all()
     assert ada("GET", f"/submissions/{task['id']}?wait=30").json["done"]
+
+
+def test_handing_in_may_wait_for_the_verdict(ada, executor):
+    answers = []
+    path, key = "/submissions?wait=30", {"Idempotency-Key": "waits"}
+    waiting = threading.Thread(target=lambda: answers.append(ada("POST", path, json=SOURCE, headers=key)))
+    waiting.start()
+    wait_for(lambda: ada("GET", "/submissions?done=false").json["tasks"], what="the submission")
+    executor.judge_all()
+    waiting.join(20)
+    task = check(answers[0], 201, "submit")
+    assert (task["verdict"], task["done"]) == ("AC", True)
+    assert check(ada("POST", path, json=SOURCE, headers=key), 200, "submit") == task, "the same, at once"
+    late = check(ada("POST", "/submissions?wait=0.2", json=SOURCE), 201, "submit")
+    assert not late["done"], "as it is when the time is over"
+    error(ada("POST", "/submissions?wait=31", json=SOURCE), 400, "field", "less than or equal to 30", "wait")
+    archive = {"data": handed.pack({"main.c": b"int main(){}"}), "content_type": "application/zip"}
+    sent = ada("POST", "/submissions?wait=0.1&filename=sum.c", **archive)
+    assert check(sent, 201, "submit")["submission"]["filename"] == "sum.c", "the rest of the query is the submission"
+    executor.judge_all()
+
+
+def test_a_submission_whose_end_cannot_be_waited_for_is_taken(ada, executor, monkeypatch):
+    def fails(*_):
+        raise UnavailableError("no judicator answers")
+
+    monkeypatch.setattr(Cluster, "wait", fails)
+    task = check(ada("POST", "/submissions?wait=30", json=SOURCE), 201, "submit")
+    assert not task["done"]
+    monkeypatch.setattr(
+        Cluster, "wait", lambda self, task, *_: (self.call("get", m.GetRequest(id=task), m.Task), False)
+    )
+    answer = ada("POST", "/submissions?wait=30", json=SOURCE)
+    assert (answer.status_code, answer.headers["Retry-After"]) == (201, "1"), "too many wait already"
+    executor.judge_all()
 
 
 def test_too_many_waiting_calls_do_not_block_other_calls(app, ada, executor):

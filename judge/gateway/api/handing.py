@@ -42,6 +42,8 @@ def submission(limits: SubmissionLimits) -> m.Submission:
     """The submission in the body of this request; FieldError, or TooLargeError, for what cannot be one."""
     form = request.mimetype == FORM
     fields = _fields((request.form if form else request.args).items(multi=True))
+    if not form:
+        fields.pop("wait", None)  # it is the call's own
     # The judicators know whether a problem takes outputs; a client that names a language or a command hands in none.
     outputs = "problem" in fields and not {"language", "command"} & set(fields)
     bounds = handed.bounds(limits, outputs=outputs)

@@ -11,7 +11,7 @@ from flask import Response, request
 from pydantic import TypeAdapter, ValidationError
 
 import judge
-from judge.common.errors import FieldError, ForbiddenError, NotFoundError
+from judge.common.errors import FieldError, ForbiddenError, JudgeError, NotFoundError
 from judge.gateway import disclosure, submit, trace
 from judge.gateway.api import (
     answers,
@@ -144,18 +144,29 @@ def _add(call: Call) -> Reply:
     reply = call.cluster.add(submission)
     again = "" if reply.created else " again"
     log.info("%s handed in %s%s, trace %s", submission.user, reply.task.id, again, reply.task.trace)
-    headers = {"Location": f"/api/v1/submissions/{reply.task.id}", **paced(reply.rate)}
-    return Reply(show(call.cluster, call.principal, reply.task), 201 if reply.created else 200, headers)
+    task, headers = reply.task, {"Location": f"/api/v1/submissions/{reply.task.id}", **paced(reply.rate)}
+    if call.query.wait > 0 and not task.done:
+        try:
+            task = _waited(call, task.id, None, headers)
+        except JudgeError as exc:  # it is handed in all the same
+            log.warning("the end of submission %s cannot be waited for: %s", task.id, exc)
+    return Reply(show(call.cluster, call.principal, task), 201 if reply.created else 200, headers)
+
+
+def _waited(call: Call, task_id: str, version: int | None, headers: dict[str, str]) -> m.Task:
+    """The task once it has changed, or the time is over; at once, with a header, when too many wait."""
+    task, waited = call.cluster.wait(task_id, call.query.wait, version, call.principal.user)
+    if not waited:
+        headers["Retry-After"] = "1"
+    return task
 
 
 def _get(call: Call) -> Reply:
     task_id, query = call.params["id"], call.query
     task = own_task(call.cluster, call.principal, task_id)
-    headers = {}
+    headers: dict[str, str] = {}
     if query.wait > 0 and not task.done and (query.version is None or task.version <= query.version):
-        task, waited = call.cluster.wait(task_id, query.wait, query.version, call.principal.user)
-        if not waited:
-            headers["Retry-After"] = "1"
+        task = _waited(call, task_id, query.version, headers)
     return Reply(show(call.cluster, call.principal, task), headers=headers)
 
 
@@ -287,8 +298,9 @@ def _remove_webhook(call: Call) -> m.Message:
 _IDEMPOTENCY = {"Idempotency-Key": "1 to 128 characters; the same key with the same submission gives the same task"}
 
 ROUTES: list[Route] = [
-    Route("POST", "/submissions", "submit", "Hand in a submission", _add, "user", m.Task, 201,
-          also={200: "The Idempotency-Key was used before, here is its task"}, body=m.Submission, media=handing.MEDIA,
+    Route("POST", "/submissions", "submit", "Hand in a submission; with wait, its verdict", _add, "user", m.Task, 201,
+          also={200: "The Idempotency-Key was used before, here is its task"}, query=models.SubmitQuery,
+          body=m.Submission, media=handing.MEDIA,
           read=handing.submission, headers=_IDEMPOTENCY,
           calls=("add",)),
     Route("GET", "/submissions", "search", "Find submissions, newest first",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from judge.model import messages as m
 from judge.model.deleting import Moment
@@ -57,6 +57,14 @@ class SourceQuery(m.Message):
     """The query of a call for a submission's files: the name of one; without it the call is for all of them."""
 
     file: str | None = Field(default=None, max_length=255, description="its name, with its folders")
+
+
+class SubmitQuery(m.Message):
+    """The query of handing in. An archive's fields are in it as well."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    wait: float = Field(default=0.0, ge=0, le=30, description="seconds to wait for the end")
 
 
 class TaskQuery(m.Message):
