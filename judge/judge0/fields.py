@@ -203,8 +203,11 @@ def _language(
     row = rows.get(int(number)) if not math.isnan(number) else None
     if row is None:
         fields.fault("language_id", f"language with id {(_text(value) or '')[:40]} doesn't exist")
-    elif not judged(row):
+    elif row.row is None and row.kind is None:
         fields.fault("language_id", f"language with id {row.id} is archived and cannot be used anymore")
+    elif not judged(row):
+        text = f"language with id {row.id} ({row.name}) is on no live executor; GET /languages lists those that are"
+        fields.fault("language_id", text)
     else:
         fields.values["language_id"] = row.id
     fields.row = row

@@ -1465,6 +1465,109 @@ def test_each_answer_says_how_often_one_may_hand_in(prepared: Prepared, tmp_path
         assert post("", good) == (201, [["token"]], {}) and post("/batch", several) == (201, fields, {})
 
 
+# --- the examples of Judge0's documentation (docs/api/submissions) ---------------------------------------------
+
+HELLO = (
+    '#include <stdio.h>\n\nint main(void) {\n  char name[10];\n  scanf("%s", name);\n  printf("hello, %s\\n", name);\n'
+    "  return 0;\n}"
+)
+HELLO_BASE64 = (
+    "I2luY2x1ZGUgPHN0ZGlvLmg+CgppbnQgbWFpbih2b2lkKSB7CiAgY2hhciBuYW1lWzEwXTsKICBzY2FuZigiJXMiLCBuYW1lKTsKICBwcmludGYo"
+    "ImhlbGxvLCAlc1xuIiwgbmFtZSk7CiAgcmV0dXJuIDA7Cn0="
+)
+NO_UTF8 = "some attributes for this submission cannot be converted to UTF-8, use base64_encoded=true query parameter"
+
+
+@row("V3")
+@pytest.mark.parametrize(
+    ("body", "faults"),
+    [
+        # Judge0's code adds the second sentence, its example has only the first one.
+        ({"source_code": HELLO}, {"language_id": ["can't be blank", "language with id  doesn't exist"]}),
+        ({"source_code": HELLO, "language_id": 150000}, {"language_id": ["language with id 150000 doesn't exist"]}),
+        (  # the examples' own language, which is archived by now
+            {"source_code": HELLO, "language_id": 4},
+            {"language_id": ["language with id 4 is archived and cannot be used anymore"]},
+        ),
+        (
+            {"source_code": HELLO, "language_id": C, "number_of_runs": 1, "cpu_time_limit": 1, "cpu_extra_time": 0.5,
+             "wall_time_limit": 100000, "memory_limit": 128000, "stack_limit": 128000, "max_file_size": 1024,
+             "enable_per_process_and_thread_time_limit": False, "enable_per_process_and_thread_memory_limit": False},
+            {"wall_time_limit": ["must be less than or equal to 20.0"]},
+        ),
+    ],
+)  # fmt: skip
+def test_examples_of_refusals(http: httpx.Client, body: dict[str, Any], faults: dict[str, list[str]]) -> None:
+    answer = http.post("/submissions", json={"stdin": "world", **body})
+    assert (answer.status_code, {**answer.json(), **faults}) == (422, answer.json())
+
+
+def finished(http: httpx.Client, token: str, **query: str) -> dict[str, Any]:
+    """A submission once it is done."""
+    wait_for(
+        lambda: http.get(f"/submissions/{token}", params={"fields": "status"}).json()["status"]["id"] > 2,
+        what="the end",
+    )
+    answer: dict[str, Any] = http.get(f"/submissions/{token}", params=query).json()
+    return answer
+
+
+def test_examples_of_single_submissions(http: httpx.Client) -> None:
+    hello: dict[str, Any] = {"source_code": HELLO, "language_id": C, "stdin": "world"}
+    answer = http.post("/submissions?base64_encoded=false&wait=false", json=hello)
+    assert (answer.status_code, list(answer.json())) == (201, ["token"])
+    chosen = finished(http, answer.json()["token"], fields="stdout,stderr,status_id,language_id")
+    assert chosen == {"stdout": "hello, world\n", "stderr": None, "status_id": 3, "language_id": C}
+    body = {"source_code": HELLO_BASE64, "language_id": C, "input": "SnVkZ2Uw", "stdin": "SnVkZ2Uw"}
+    token = http.post("/submissions?base64_encoded=true", json=body).json()["token"]
+    assert finished(http, token, base64_encoded="true")["stdout"] == "aGVsbG8sIEp1ZGdlMAo=\n"
+    waited = http.post(
+        "/submissions?wait=true",
+        json={"source_code": HELLO, "language_id": str(C), "stdin": "Judge0", "expected_output": "hello, Judge0"},
+    ).json()
+    assert sorted(waited) == sorted(
+        ["stdout", "time", "memory", "stderr", "token", "compile_output", "message", "status"]
+    )
+    assert (waited["stdout"], waited["status"]) == ("hello, Judge0\n", {"id": 3, "description": "Accepted"})
+    assert isinstance(waited["time"], str) and isinstance(waited["memory"], int)
+    binary = {"language_id": C, "source_code": "#include <stdio.h>\nint main(void) { putchar(0xfe); }"}
+    answer = http.post("/submissions?wait=true", json=binary)
+    assert (answer.status_code, answer.json()) == (201, {"error": NO_UTF8, "token": answer.json()["token"]})
+    answer = http.get(f"/submissions/{answer.json()['token']}")
+    assert (answer.status_code, answer.json()) == (400, {"error": NO_UTF8})
+
+
+def test_examples_of_batches_and_languages(http: httpx.Client) -> None:
+    hellos = {46: "echo hello from Bash", 71: 'print("hello from Python")', 72: 'puts("hello from Ruby")',
+              63: 'console.log("hello from JavaScript")',
+              62: 'class Main { public static void main(String[] a) { System.out.println("hello from Java"); } }',
+              54: '#include <iostream>\nint main() { std::cout << "hello from C++\\n"; }'}  # fmt: skip
+    listed = {language["id"] for language in http.get("/languages").json()}
+    batch = [{"language_id": number, "source_code": code} for number, code in hellos.items() if number in listed]
+    assert len(batch) >= 3, "Python, Java and C++ are on every executor of this test"
+    answer = http.post("/submissions/batch", json={"submissions": batch})
+    assert (answer.status_code, [list(item) for item in answer.json()]) == (201, [["token"]] * len(batch))
+    tokens = [item["token"] for item in answer.json()]
+    query = {"tokens": ",".join(tokens), "fields": "token,stdout,stderr,status_id,language_id"}
+
+    def documents() -> list[dict[str, Any]]:
+        got: list[dict[str, Any]] = http.get("/submissions/batch", params=query).json()["submissions"]
+        return got
+
+    wait_for(lambda: all(item["status_id"] > 2 for item in documents()), what="the end of all")
+    for item, body in zip(documents(), batch, strict=True):
+        assert (item["status_id"], item["language_id"]) == (3, body["language_id"]), item
+        assert item["stdout"].startswith("hello from ") and item["stdout"][11:-1] in body["source_code"]
+    faulty = [{"language_id": 71, "source_code": "print(1)"}, {"language_id": 123456789, "source_code": "print(1)"},
+              {"language_id": 71, "source_code": ""}]  # fmt: skip
+    answer = http.post("/submissions/batch", json={"submissions": faulty})
+    assert (answer.status_code, list(answer.json()[0]), answer.json()[1:]) == (
+        201,
+        ["token"],
+        [{"language_id": ["language with id 123456789 doesn't exist"]}, {"source_code": ["can't be blank"]}],
+    )
+
+
 # --- callbacks -------------------------------------------------------------------------------------------------
 
 

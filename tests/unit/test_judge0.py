@@ -49,6 +49,17 @@ def read_fields(**values: object) -> fields.Fields:
     )
 
 
+def test_a_language_that_cannot_be_used_is_told_from_one_of_the_past() -> None:
+    assert read_fields(language_id=4).faults == {
+        "language_id": ["language with id 4 is archived and cannot be used anymore"]
+    }
+    assert read_fields(language_id=62).faults == {
+        "language_id": [
+            "language with id 62 (Java (OpenJDK 13.0.1)) is on no live executor; GET /languages lists those that are"
+        ]
+    }
+
+
 def read_any(values: dict[str, object], **options: bool) -> fields.Fields:
     """With all languages."""
     return fields.read({"source_code": "x", **values}, CE, lambda _: True, base64=False, **options)
