@@ -93,7 +93,7 @@ def show(browser, ids, page):
         browser.driver.add_cookie(cookie)
     browser.look()
     browser.go(page.path.format_map(ids))
-    if browser.all("#live[data-stream='/api/v1/events']"):  # after the first look the page stays as it is
+    if browser.all("#live[data-stream^='/api/v1/events']"):  # after the first look the page stays as it is
         wait_for(lambda: browser.all("html[data-live]"), what="the first look")
     page.act(browser)
     browser.sees(page.sees)

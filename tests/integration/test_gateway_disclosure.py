@@ -121,7 +121,7 @@ UNKNOWN_STATUS = {"api.problem": 404, "api.statement": 404, "problem": 404}
 _PROGRAM = {"language_id": 50, "source_code": "x"}
 JUDGE0 = {"create": _PROGRAM, "create_batch": {"submissions": [_PROGRAM]}}
 # Without a session, or the end of it.
-UNMARKED = {"admission", "login", "login_with", "login_back", "logout", "api.end_sessions", "favicon"}
+UNMARKED = {"admission", "login", "login_with", "login_back", "logout", "api.end_sessions", "favicon", "docs"}
 
 
 @pytest.fixture(scope="module")

@@ -491,6 +491,8 @@ PAGES = [
     Page("webhooks", "webhooks", "/webhooks", sees="Send again"),
     Page("webhooks-secret", "webhooks", "/webhooks", act=_webhook, sees="shown this once"),
     Page("webhooks-wrong", "webhooks", "/webhooks?state=x", act=_bad_webhook, sees="Url"),
+    Page("docs", "docs", "/docs", person="", sees="Hand in a submission"),
+    Page("docs-open", "docs", "/docs", act=_unfold, sees="every user"),
     Page("error", "", "/nothing/here", sees="Not found"),
     Page("error-refused", "", "/users", PERSON, sees="takes a token of role admin"),
 ]

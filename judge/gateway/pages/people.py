@@ -25,6 +25,7 @@ from judge.gateway.pages import (  # noqa: F401 - each enters its views in the t
     forms,
     guide,
     problem,
+    reference,
     rejudge,
     submission,
     submitting,
