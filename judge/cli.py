@@ -144,6 +144,14 @@ def up(
             min=0, max=65535, help="Port of the web page; remembered; 0 takes a free one.", show_default="8080"
         ),
     ] = None,
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS[:PORT]",
+            help="Open the pages and the API to other machines; 0.0.0.0: on all networks. Default: settings.yml.",
+            show_default=False,
+        ),
+    ] = None,
     slots: Annotated[int | None, typer.Option(min=1, help="Judge so many tasks at once; default: by cores.")] = None,
     core: Annotated[list[int] | None, typer.Option(min=0, help="Pin a slot to this core; repeat per slot.")] = None,
     allow_weak_sandbox: Annotated[
@@ -171,6 +179,7 @@ def up(
         UpOptions(
             directory=directory,
             port=port,
+            listen=listen,
             slots=slots,
             cores=core or [],
             allow_weak_sandbox=allow_weak_sandbox,

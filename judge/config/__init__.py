@@ -16,6 +16,7 @@ from judge.config.services import (
     JudicatorConfig,
     MongodbConfig,
     OidcProvider,
+    Public,
     SubmissionLimits,
     WebhookSettings,
 )

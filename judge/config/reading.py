@@ -19,6 +19,10 @@ from judge.common.text import expected
 T = TypeVar("T", bound=BaseModel)
 
 
+# So many keys are too many for a sentence.
+_LISTED = 12
+
+
 def _models_in(annotation: Any) -> list[type[BaseModel]]:
     """The models that a field's annotation names, inside lists, unions and the like."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
@@ -40,8 +44,11 @@ def _sentence(error: Any, model: type[BaseModel], path: tuple[Any, ...]) -> str:
     """One pydantic error as a sentence for an operator; `path` is where its value is in the file."""
     if error["type"] == "extra_forbidden":
         path = path or tuple(error["loc"])
-        near = difflib.get_close_matches(str(path[-1]), _known_keys(model, path), n=1)
-        hint = f"; did you mean '{near[0]}'?" if near else ""
+        keys = _known_keys(model, path)
+        near = difflib.get_close_matches(str(path[-1]), keys, n=1)
+        hint = (
+            f"; did you mean '{near[0]}'?" if near else f"; expected {', '.join(keys)}" if len(keys) < _LISTED else ""
+        )
         return f"unknown key '{'.'.join(map(str, path))}'{hint}"
     if error["type"] == "missing":
         return f"key '{'.'.join(map(str, error['loc']))}' is missing"

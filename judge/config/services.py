@@ -388,12 +388,48 @@ class OidcProvider(Model):
         return self
 
 
+class Public(Model):
+    """The addresses at which the gateway's nginx serves other machines itself, with no proxy before it (`judge up`)."""
+
+    listen: list[HostPort] = Field(default_factory=list, max_length=100)
+    certificate: Path | None = None
+    certificate_key: Path | None = None
+    http_port: int = Field(default=0, ge=0, le=65535, description="redirects to HTTPS; 0: there is none")
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if (self.certificate is None) != (self.certificate_key is None):
+            names = ("certificate", "certificate_key")
+            raise fault("certificate and certificate_key belong together; set both, or none", *names)
+        if self.http_port and self.certificate is None:
+            raise fault("http_port redirects to HTTPS, which needs a certificate; set certificate, too", "http_port")
+        addresses = [*self.listen, *self.redirects()]
+        if len(set(addresses)) < len(addresses):
+            raise fault("listen and http_port have one address twice; keep one", "listen")
+        return self
+
+    def redirects(self) -> list[str]:
+        """The addresses that redirect to HTTPS."""
+        hosts = dict.fromkeys(address.rpartition(":")[0] for address in self.listen)
+        return [f"{host}:{self.http_port}" for host in hosts] if self.http_port else []
+
+
+def check_providers(providers: list[OidcProvider], public_url: str | None) -> None:
+    """Raise a fault unless providers can send browsers back."""
+    if providers and public_url is None:
+        raise fault("public_url is missing; providers of 'oidc' send browsers back there", "oidc")
+    names = [provider.name for provider in providers]
+    if len(set(names)) < len(names):
+        raise fault("oidc has two providers of one name; give each its own", "oidc")
+
+
 class GatewayConfig(Traced):
     """gateway.yml: nginx, uWSGI and the WSGI app."""
 
     binary: str = "uwsgi"
     nginx: str = "nginx"
     listen: HostPort = "127.0.0.1:8080"
+    public: Public = Public()
     run_dir: Path
     tls: Tls
     etcd: EtcdClient
@@ -419,16 +455,14 @@ class GatewayConfig(Traced):
 
     @model_validator(mode="after")
     def _reachable(self) -> Self:
-        if self.oidc and self.public_url is None:
-            raise fault("public_url is missing; providers of 'oidc' send browsers back there", "oidc")
+        check_providers(self.oidc, self.public_url)
         page = urlsplit(self.public_url or "").hostname
         if page in self.judge0.hosts:
             msg = f"judge0.hosts has '{page}', where public_url says that the pages are; give Judge0's API another name"
             raise fault(msg, "judge0.hosts")
-        names = [provider.name for provider in self.oidc]
-        if len(set(names)) < len(names):
-            raise fault("oidc has two providers of one name; give each its own", "oidc")
+        if self.listen in self.public.listen:
+            raise fault(f"public.listen has {self.listen}, which is the address of listen", "public.listen", "listen")
         return self
 
     def listening(self) -> list[str]:
-        return [self.listen, *super().listening()]
+        return [self.listen, *self.public.listen, *self.public.redirects(), *super().listening()]

@@ -196,7 +196,8 @@ def run(config: GatewayConfig, stop: threading.Event) -> int:
     auth.read_session_key(config.session_key)
     find_uwsgi(config.binary)
     find_nginx(config.nginx)
-    check_port(config.listen)
+    for address in (config.listen, *config.public.listen, *config.public.redirects()):
+        check_port(address)
     with contextlib.ExitStack() as stack:
         server = _start_uwsgi(config, stack)
         cluster = Cluster(config)

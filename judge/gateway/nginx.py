@@ -79,9 +79,12 @@ def render(config: GatewayConfig, spool: Path, connections: int, backlog: int) -
         judge0_hosts=judge0.hosts if judge0 else [],
         judge0_origins=judge0.let_in if judge0 else [],
         listen=config.listen,
+        # nginx has one socket for both and tells their connections apart; a backlog would make it open a second one.
+        listen_shares=f"0.0.0.0:{config.listen.rpartition(':')[2]}" in config.public.listen,
         name=config.name,
         policy=content_policy(),
         proxied=config.proxied,
+        public=config.public,
         spool_dir=re.sub(r'(["\\])', r"\\\1", str(spool)),
         uwsgi_socket=socket_name(config),
     )
@@ -118,12 +121,18 @@ def prepare(config: GatewayConfig, backlog: int) -> Path:
     spool = _spool(config)
     directory = config.run_dir / f"{config.name}-errors"
     path = config.run_dir / f"{config.name}-nginx.conf"
+    certificates = {"crt": config.public.certificate, "key": config.public.certificate_key}
     connections = min(_CONNECTIONS, _open_files(2 * _CONNECTIONS + _SPARE_FILES) - _SPARE_FILES)
     try:
         directory.mkdir(exist_ok=True)
         for name, content in errors(config).items():
             (directory / name).write_bytes(content)
         assets.write(config.run_dir / f"{config.name}-static")
+        for ending, file in certificates.items():
+            link = config.run_dir / f"{config.name}-https.{ending}"
+            link.unlink(missing_ok=True)
+            if file is not None:
+                link.symlink_to(file)  # nginx would expand a `$` in the name of the file
         files.replace(path, render(config, spool, connections, backlog), durable=False)
     except OSError as exc:
         msg = f"run_dir {config.run_dir} cannot be written: {exc.strerror}; name a directory that this user may write"
@@ -135,7 +144,7 @@ def remove(config: GatewayConfig) -> None:
     """Remove what was prepared, and what nginx has buffered."""
     for name in ("errors", "static"):
         shutil.rmtree(config.run_dir / f"{config.name}-{name}", ignore_errors=True)
-    for name in ("nginx.conf", "nginx.pid"):
+    for name in ("nginx.conf", "nginx.pid", "https.crt", "https.key"):
         (config.run_dir / f"{config.name}-{name}").unlink(missing_ok=True)
     shutil.rmtree(_spool_path(config), ignore_errors=True)
 

@@ -5,22 +5,29 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
+import ssl
 import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pymongo
 import pytest
+import yaml
 from pymongo.errors import OperationFailure
 
 from judge.boot import status
+from judge.boot.embedded import settings
 from judge.config import ExecutorConfig, GatewayConfig
 from judge.etcd.client import Etcd, RejectedError
 from judge.etcd.registry import judicators
 from judge.model import messages as m
+from judge.model.problem import ProblemsReply
 from judge.mongodb import store
+from judge.rpc import pki
 from tests.support.cluster import BIN, Cluster, processes_of
-from tests.support.servers import wait_for
+from tests.support.servers import free_port, wait_for
 
 NAMES = ["etcd", "mongodb", "judicator", "executor", "gateway"]
 
@@ -88,6 +95,57 @@ def test_a_life_of_a_cluster(cluster):
     with cluster.api() as api:
         assert api.get(task.id).id == task.id
     assert (cluster.directory / "up.log").read_text().count("admin token: ") == 1
+
+
+def test_other_machines_reach_the_gateway_alone(cluster, tmp_path):
+    """127.0.0.2 stands for an address in the network. First in clear, then with a certificate of settings.yml."""
+    port, http_port = free_port(), free_port()
+    cluster.arguments = [*cluster.arguments, "--listen", f"127.0.0.2:{port}"]
+    cluster.start()
+    assert f"\nready http://127.0.0.2:{port} (after " in cluster.said()
+    assert f"warning: passwords and tokens travel in clear to 127.0.0.2:{port}; set certificate" in cluster.said()
+    assert (cluster.directory / "ready").read_text() == f"http://127.0.0.2:{port}\n"
+    token = {"Authorization": f"Bearer {(cluster.directory / 'admin.token').read_text().strip()}"}
+    with httpx.Client(base_url=f"http://127.0.0.2:{port}", headers=token, timeout=30) as client:
+        assert client.get("/api/v1/problems").json() == {"problems": []}
+        assert client.get("/login").status_code == 200
+    for number in yaml.safe_load((cluster.directory / "cluster.yml").read_text())["ports"].values():
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.2", number))
+
+    assert cluster.stop() == 0
+    pki.make_ca(tmp_path / "pki")
+    certificate = pki.issue(tmp_path / "pki", "page", "gateway", ["127.0.0.2"])
+    text = (
+        f"listen: ['127.0.0.2:{port}']\nhttp_port: {http_port}\nlimits: {{source_bytes: 10}}\n"
+        f"certificate: {certificate.cert}\ncertificate_key: {certificate.key}\n"
+    )
+    assert (cluster.directory / "settings.yml").read_text() == settings.TEXT
+    (cluster.directory / "settings.yml").write_text(text)
+    cluster.arguments = cluster.arguments[:-2]
+    cluster.start()
+    assert f"\nready https://127.0.0.2:{port} (after " in cluster.said()
+    assert cluster.said().count("travel in clear") == 1
+    context = ssl.create_default_context(cafile=certificate.ca)
+    with httpx.Client(base_url=f"https://127.0.0.2:{port}", headers=token, timeout=30, verify=context) as client:
+        assert client.get("/api/v1/problems").json() == {"problems": []}
+        page = client.get("/login")
+        assert page.headers["Strict-Transport-Security"] and "; Secure" in page.headers["Set-Cookie"]
+        body = {"language": "c", "source": "int main(){}"}
+        assert client.post("/api/v1/submissions", json=body).status_code == 413
+    for address in (f"127.0.0.2:{http_port}", f"127.0.0.2:{port}"):
+        answer = httpx.get(f"http://{address}/problems?tag=x")
+        assert answer.status_code in {301, 302}
+        assert answer.headers["Location"] == f"https://127.0.0.2:{port}/problems?tag=x"
+    with cluster.api() as api:
+        assert api.call(ProblemsReply, "GET", "/problems").problems == []
+    assert cluster.stop() == 0
+    assert (cluster.directory / "settings.yml").read_text() == text
+
+    (cluster.directory / "settings.yml").write_text(f"{text}color: red\n")
+    refused = judge_up(cluster.directory)
+    assert refused.returncode == 2 and refused.stderr.count("\n") == 1
+    assert "settings.yml:6: unknown key 'color'; expected allowances, " in refused.stderr
 
 
 def test_a_reader_that_goes_away_ends_nothing(tmp_path):

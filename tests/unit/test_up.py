@@ -140,6 +140,19 @@ def test_port_in_use(directory):
             directory.check_ports(cluster)
 
 
+def test_an_address_for_other_machines_that_cannot_be_used(directory):
+    cluster = directory.open_cluster(0)
+    with socket.create_server(("127.0.0.2", 0)) as server:
+        port = server.getsockname()[1]
+        sentence = rf"port {port} of 127\.0\.0\.2 \(gateway\) is in use by another program; choose another address"
+        with pytest.raises(UsageError, match=sentence):
+            directory.check_ports(cluster, config.Public(listen=[f"127.0.0.2:{port}"]))
+    with pytest.raises(
+        UsageError, match=r"port 80 of 192\.0\.2\.1 \(gateway\) cannot be used: Cannot assign requested"
+    ):
+        directory.check_ports(cluster, config.Public(listen=["192.0.2.1:80"]))
+
+
 def test_cores():
     up.check_cores(up.UpOptions(cores=[0], slots=1))
     with pytest.raises(UsageError, match="--core 999: this machine has cores 0"):

@@ -24,7 +24,7 @@ _LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 12)
 )
 FAULTS = {
-    "merged": ("<<: {odd: 1}\ntokens: []\n", r":1: unknown key 'odd' \(and 1 more\)"),
+    "merged": ("<<: {odd: 1}\ntokens: []\n", r":1: unknown key 'odd'; expected tokens \(and 1 more\)"),
     "merged from afar": ("x: &x {odd: 1}\n<<: *x\n", r":1: unknown key '(odd|x)'"),
     "merge of a word": ("<<: 1\n", r":1: not YAML: expected a mapping or list of mappings"),
     "merge alone": ("<<\n", r":1: not YAML: could not determine a constructor"),

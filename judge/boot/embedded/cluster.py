@@ -7,6 +7,7 @@ first; the rest is made from it, or made once and kept.
 from __future__ import annotations
 
 import base64
+import errno
 import fcntl
 import functools
 import os
@@ -23,7 +24,8 @@ from pydantic import Field
 import judge
 from judge import config as settings
 from judge.boot import pidfile
-from judge.common import clock, files
+from judge.boot.embedded.settings import SettingsFile
+from judge.common import clock, endpoint, files
 from judge.common.errors import RefusedError, UsageError
 from judge.common.kinds import KINDS
 from judge.daemon.metrics import ROLE
@@ -74,6 +76,7 @@ class ClusterDirectory:
         self.etc = self.path / "etc"
         self.data = self.path / "data"
         self.token_file = self.path / "admin.token"
+        self.settings_file = self.path / "settings.yml"
         self.mongodb_key = self.etc / "mongodb.keyfile"
         self.mongodb_password = self.etc / "mongodb.password"
         self._check_place()
@@ -154,18 +157,24 @@ class ClusterDirectory:
                     f"or remove {self.path} to begin anew"
                 )
 
-    def check_ports(self, cluster: ClusterFile) -> None:
-        """UsageError for a port that another program has; those of adopted services are theirs."""
+    def check_ports(self, cluster: ClusterFile, public: settings.Public | None = None) -> None:
+        """UsageError for an address that cannot be used; those of adopted services are theirs."""
         for name, service in _LISTENERS.items():
-            port = getattr(cluster.ports, name)
-            if pidfile.is_locked(self.run_dir / f"{service}.alive"):
-                continue
-            deadline = clock.Deadline(_PORT_WAIT if cluster.initialised else 0)
-            while not port_free(port):
-                if deadline.over:
-                    advice = "choose another with --port" if name == "gateway" else "stop the program that has it"
-                    raise UsageError(f"port {port} ({service}) is in use by another program; {advice}")
-                clock.sleep(0.1)
+            advice = "choose another with --port" if name == "gateway" else "stop the program that has it"
+            self._check_address(cluster, service, HOST, getattr(cluster.ports, name), advice)
+        for address in (*public.listen, *public.redirects()) if public is not None else ():
+            advice = f"choose another address of this machine, with --listen or in {self.settings_file}"
+            self._check_address(cluster, "gateway", *endpoint.split(address), advice)
+
+    def _check_address(self, cluster: ClusterFile, service: str, host: str, port: int, advice: str) -> None:
+        if pidfile.is_locked(self.run_dir / f"{service}.alive"):
+            return
+        deadline = clock.Deadline(_PORT_WAIT if cluster.initialised else 0)
+        while problem := port_problem(port, host):
+            if deadline.over:
+                place = "" if host == HOST else f" of {host}"
+                raise UsageError(f"port {port}{place} ({service}) {problem}; {advice}")
+            clock.sleep(0.1)
 
     def secrets(self) -> str | None:
         """Make certificates, keys, passwords and the admin token, each once; returns the token if it is new."""
@@ -229,14 +238,21 @@ def _reserve(port: int) -> bool:
 
 def port_free(port: int) -> bool:
     """Return whether a server could listen on the loopback port now."""
+    return not port_problem(port)
+
+
+def port_problem(port: int, host: str = HOST) -> str:
+    """Why no server could listen there now, as the end of a sentence; empty: one could."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((HOST, port))
+            probe.bind((host, port))
             probe.listen(1)
-        except OSError:
-            return False
-        return True
+        except OSError as exc:
+            if exc.errno == errno.EADDRINUSE:
+                return "is in use by another program"
+            return f"cannot be used: {exc.strerror}"
+        return ""
 
 
 def mongod_program() -> str:
@@ -259,8 +275,10 @@ def configs(
     cores: list[int],
     weak: bool,
     callback_networks: Sequence[str] = (),
+    choices: SettingsFile | None = None,
 ) -> dict[str, settings.Daemon]:
     """The config of every service by its name, in start order; timings are snappy since all is on one machine."""
+    choices = choices or SettingsFile()
     ports, data, name = cluster.ports, directory.data, cluster.name
     check = settings.CheckSettings(interval=0.5, tries=60)
     member, server, judicator = (directory.tls(role, role) for role in ("etcd", "mongodb", "judicator"))
@@ -313,6 +331,8 @@ def configs(
             webhooks=settings.WebhookSettings(
                 networks=["127.0.0.0/8", "::1/128"], callback_networks=list(callback_networks)
             ),
+            limits=choices.limits,
+            allowances=choices.allowances,
         ),
         "executor": settings.ExecutorConfig(
             name=EXECUTOR,
@@ -323,16 +343,21 @@ def configs(
             cores=cores,
             allow_weak_sandbox=weak,
             cgroup=f"judge-{name}",
+            languages=choices.languages,
         ),
         "gateway": settings.GatewayConfig(
             name="gateway",
             listen=f"{HOST}:{ports.gateway}",
+            public=choices.public,
             run_dir=directory.run_dir / "uwsgi",
             tls=gateway,
             etcd=settings.EtcdClient(endpoints=[endpoint], tls=gateway),
             tokens=directory.etc / "tokens.yml",
             session_key=directory.etc / "session.key",
-            secure_cookies=False,  # plain HTTP, on loopback only
+            secure_cookies=choices.certificate is not None,
+            limits=choices.limits,
+            public_url=choices.public_url,
+            oidc=choices.oidc,
         ),
     }
 

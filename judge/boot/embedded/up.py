@@ -17,6 +17,7 @@ from judge.boot import main
 from judge.boot.backend import Unit
 from judge.boot.backend_process import daemon_command
 from judge.boot.embedded import cluster as embedded
+from judge.boot.embedded import settings
 from judge.boot.plan import Phase
 from judge.boot.status import BootStatus
 from judge.common import clock, files, terminal
@@ -40,6 +41,7 @@ class UpOptions:
 
     directory: Path = Path(".judge")
     port: int | None = None
+    listen: str | None = None
     slots: int | None = None
     cores: list[int] = field(default_factory=list)
     allow_weak_sandbox: bool = False
@@ -155,7 +157,9 @@ def run(options: UpOptions) -> int:
 
 def _run(options: UpOptions, directory: embedded.ClusterDirectory) -> int:
     cluster = directory.open_cluster(options.port, embedded.metrics_ports(options.metrics))
-    directory.check_ports(cluster)
+    loopback = f"{embedded.HOST}:{cluster.ports.gateway}"
+    choices = settings.load(directory.settings_file, options.listen, loopback)
+    directory.check_ports(cluster, choices.public)
     _remove(options.wait_file)
     token = directory.secrets()
     services = embedded.configs(
@@ -165,12 +169,13 @@ def _run(options: UpOptions, directory: embedded.ClusterDirectory) -> int:
         cores=options.cores,
         weak=options.allow_weak_sandbox,
         callback_networks=options.callback_networks,
+        choices=choices,
     )
     own_metrics = None
     if options.metrics is not None:
         services, own_metrics = embedded.with_metrics(directory, services, options.metrics)
     config = embedded.boot_config(directory, cluster, services, own_metrics)
-    address = f"http://{embedded.HOST}:{cluster.ports.gateway}"
+    address = choices.address(loopback)
 
     def ready() -> None:
         if not cluster.initialised:
@@ -190,6 +195,9 @@ def _run(options: UpOptions, directory: embedded.ClusterDirectory) -> int:
                 # A pipe or a file is somebody's log: who reads that need not be who may use the token.
                 text = f"{token} (kept in {directory.token_file})" if console.is_terminal else directory.token_file
                 screen.say(f"admin token: {text}", "bold")
+        if choices.listen and choices.certificate is None:
+            warning = f"warning: passwords and tokens travel in clear to {', '.join(choices.listen)}"
+            screen.say(f"{warning}; set certificate and certificate_key in {directory.settings_file}", "bold yellow")
         keep_off(options.cores)
         main.run(config, observer=screen.update, command=pinned(options.cores), lock=directory.lock)
     finally:
