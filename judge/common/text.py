@@ -130,6 +130,8 @@ _PATTERNS: Final = {
     r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,62}$": "expected a name of letters, digits and . _ + -",
     r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,62}$": "expected a name of letters, digits and . _ @ + -",
     r"^[^\s\x00](?:[^\n\r\x00]{0,78}[^\s\x00])?$": "expected the name of a language, of at most 80 characters",
+    r"^[^\s,\x00-\x1f\x7f]+$": "expected a word without blanks and commas",
+    r"^[^\x00-\x1f\x7f]*$": "expected one line of text",
     r"^[0-9a-f]{24}$": "expected an id of 24 hexadecimal digits",
     r"^[0-9a-f]{64}$": "expected a SHA-256 of 64 hexadecimal digits",
 }

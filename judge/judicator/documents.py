@@ -227,6 +227,10 @@ class ProblemDocument(TypedDict, total=False):
     verification: Dumped
     visibility: Dumped  # without it, as releases before stored problems, everyone sees the problem
     owners: list[str]
+    labels: Dumped  # of the package; the fields below replace them
+    tags: list[str]
+    difficulty: str
+    order: int
 
 
 class ManifestDocument(TypedDict):

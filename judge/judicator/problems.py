@@ -96,11 +96,12 @@ class Problems:
 
     async def all(self, _: Empty, peer: Peer) -> ProblemsReply:
         caller, now = await self._caller(peer.by.actor, peer.by.role), clock.wall()
-        docs = self._db.problems.find({}, {"verification": 0, "include": 0}, sort=[("_id", 1)])
-        return ProblemsReply(problems=[_info(doc, caller) async for doc in docs if visible_to(doc, caller, now)])
+        docs = self._db.problems.find({}, {"verification": 0, "include": 0})
+        infos = [_info(doc, caller) async for doc in docs if visible_to(doc, caller, now)]
+        return ProblemsReply(problems=sorted(infos, key=lambda info: (info.order, info.name)))
 
     async def change(self, request: ProblemChange, peer: Peer) -> ProblemInfo:
-        """Change who sees a problem, and its owners; NotFoundError, ForbiddenError."""
+        """Change who sees a problem, its owners, tags, difficulty and order; NotFoundError, ForbiddenError."""
         caller = await self._caller(peer.by.actor, peer.by.role)
         doc = await self.get_visible(request.name, peer.by.actor, peer.by.role)
         if not may_change(doc, caller):
@@ -158,6 +159,8 @@ class Problems:
         """
         doc, manifest = await self._store_manifest(request.manifest)
         name = doc.pop("_id")
+        if request.labels is not None:
+            doc["labels"] = request.labels.model_dump()
         doc = await self._make_current(name, doc, request.visible)
         if any(text_of(statement) is not None for statement in manifest.statements):
             # Else they are rendered on their first view.
@@ -326,6 +329,7 @@ def _info(doc: ProblemDocument, caller: Caller) -> ProblemInfo:
     changes = may_change(doc, caller)
     return ProblemInfo.stored(
         {
+            **doc.get("labels", {}),
             **doc,
             "name": doc["_id"],
             "visibility": visibility_of(doc) if changes else None,

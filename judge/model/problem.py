@@ -12,6 +12,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field
 
+from judge.model.labels import Difficulty, Labels, Order, Tag
 from judge.model.messages import TESTS, FileName, Identifier, Limits, Message, Sha256, TaskId
 from judge.model.verdicts import Verdict
 from judge.model.visibility import Visibility
@@ -344,10 +345,13 @@ class ProblemInfo(Message):
     languages: list[str] = Field(default_factory=list, description="only these; empty: all")
     visibility: Visibility | None = Field(default=None, description="for who may change it")
     owners: list[str] = Field(default_factory=list, description="for who may change the visibility")
+    tags: list[Tag] = Field(default_factory=list)
+    difficulty: Difficulty = ""
+    order: Order = 0
 
 
 class ProblemsReply(Message):
-    """All problems that the caller sees, by name."""
+    """All problems that the caller sees, by their order, then by name."""
 
     problems: list[ProblemInfo]
 
@@ -356,10 +360,12 @@ class ProblemImport(Message):
     """Register a manifest whose blobs have all been uploaded.
 
     `visible`: to everyone, or to no user. Without it a new problem is hidden, and any other stays as it is.
+    `labels`: of the package. Without them they stay.
     """
 
     manifest: Sha256
     visible: bool | None = None
+    labels: Labels | None = None
 
 
 class VerifiedRow(Message):

@@ -7,6 +7,7 @@ import datetime
 from pydantic import Field
 
 from judge.model.base import SearchTime
+from judge.model.labels import TAGS, Difficulty, Order, Tag
 from judge.model.messages import Identifier, Message
 from judge.model.people import GROUPS, GroupName, UserName
 
@@ -43,6 +44,9 @@ class ProblemFields(Message):
 
     visibility: Visibility | None = None
     owners: list[UserName] | None = Field(default=None, max_length=OWNERS, description="takes role judge")
+    tags: list[Tag] | None = Field(default=None, max_length=TAGS, description="in place of the package's")
+    difficulty: Difficulty | None = Field(default=None, description="in place of the package's")
+    order: Order | None = Field(default=None, description="place in lists, by this number and then by name")
 
 
 class ProblemChange(ProblemFields):

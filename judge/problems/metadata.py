@@ -32,6 +32,7 @@ from judge import config
 from judge.common import yamltext
 from judge.common.errors import ConfigError, PackageError
 from judge.config.reading import check, explain
+from judge.model.labels import Labels, labels_of
 from judge.model.problem import ProblemType, Traits, together
 from judge.problems.reading.findings import Findings
 from judge.problems.reading.formats import CURRENT, DOMJUDGE, FORMATS, SPELLINGS, Format
@@ -254,6 +255,7 @@ class ProblemYaml(Section):
     rights_owner: Any = None
     embargo_until: Any = None
     keywords: Any = None
+    difficulty: Any = None
     limits: LimitsSection = LimitsSection()
     validation: Annotated[str, BeforeValidator(_validation)] = "default"
     validator_flags: Flags = ""
@@ -275,6 +277,10 @@ class ProblemYaml(Section):
     @property
     def legacy(self) -> bool:
         return self.format.legacy
+
+    @property
+    def labels(self) -> Labels:
+        return labels_of(self.keywords, self.difficulty)
 
     @property
     def format(self) -> Format:

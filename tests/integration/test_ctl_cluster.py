@@ -83,6 +83,12 @@ def test_a_problem_is_hidden_published_and_given_owners(cluster: Cluster, tmp_pa
     hidden = ctl_json(cluster, "problem", "hide", "second")[0]
     assert (hidden["visibility"]["groups"], hidden["visibility"]["since"]) == ([], None)
     assert re.search(r"first .* to everyone ", ctl(cluster, "problem", "list"))
+    ctl(cluster, "problem", "label", "first", "--tag", "Graphs,dp", "--difficulty", "2.5", "--order", "-1")
+    assert re.search(r"first .* 2\.5 +graphs dp ", ctl(cluster, "problem", "list", "--tag", "graphs"))
+    ctl(cluster, "problem", "publish", "second", "--order", "-2")
+    names = [problem["name"] for problem in ctl_json(cluster, "problem", "list")["problems"]]
+    assert names[:2] == ["second", "first"]
+    assert ctl_json(cluster, "problem", "label", "first", "--tag", "")[0]["tags"] == []
     assert "there is no problem 'third'" in ctl(cluster, "problem", "hide", "third", code=2)
     assert "--from: 'soon' is no time" in ctl(cluster, "problem", "publish", "first", "--from", "soon", code=2)
 

@@ -14,6 +14,7 @@ from judge.model import messages as m
 from judge.model import people as p
 from judge.model.audit import By
 from judge.model.deleting import Deleted, ProblemName, PurgeRequest
+from judge.model.labels import Labels
 from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply
 from judge.model.visibility import EVERYONE, ProblemChange, Visibility
 from judge.problems.package import manifest_bytes
@@ -62,7 +63,8 @@ FORMS = {
     "problem_change": {"to": "everyone"},
     "delete_go": {"problem": NAME},
 }
-QUERY = {"problem": NAME}
+TAG = "spelunking"
+QUERY = {"problem": NAME, "tag": TAG}
 # These end what the user came with, or make it; figures go on by themselves. None of them names a problem.
 APART = {
     "login", "login_with", "login_back", "logout", "admission", "favicon", "static", "api.end_sessions", "password",
@@ -150,7 +152,7 @@ def answers(app, calls: list[tuple[str, str, str]], token: str | None) -> dict[s
         json = {"json": BODIES.get(endpoint, {})} if method in {"POST", "PUT", "DELETE"} else {}
         kind, _, call = endpoint.partition(".")
         if kind == "api":
-            query = QUERY if endpoint in {"api.search", "api.deliveries"} else None
+            query = {"problem": NAME} if endpoint in {"api.search", "api.deliveries"} else None
             answer = person(method, path.removeprefix("/api/v1"), query_string=query, **json)
         elif kind == "judge0":
             json = {"json": JUDGE0.get(call.rpartition(".")[2], {})} if method in {"POST", "PUT"} else {}
@@ -172,7 +174,8 @@ def answers(app, calls: list[tuple[str, str, str]], token: str | None) -> dict[s
 @pytest.fixture(scope="module")
 def collected(app, world, people, executor):
     """By state and user the answers of all routes; those of `deleted` are what the others are held against."""
-    info = bring(people, visible=True)
+    info = bring(people, visible=True, labels=Labels(tags=[TAG], difficulty="hard"))
+    change(people, tags=[TAG, "caverns"], order=7)
     render_statements(people, executor, info)
     problem = check(Person(app.test_client(), USER)("GET", f"/problems/{NAME}"), 200, "problem")
     parts = [*problem["statements"], *problem["attachments"]]
@@ -280,6 +283,51 @@ def test_owners_change_the_visibility_of_their_problem_and_nothing_else(app, cav
     assert status(app, USER) == 404
 
 
+def test_labels_are_the_package_s_until_an_owner_sets_others(app, people, caves):
+    bring(people, labels=Labels(tags=[TAG], difficulty="2.5"))
+    owner = Person(app.test_client(), OWNER)
+
+    def labels() -> tuple[list[str], str, int]:
+        info = check(owner("GET", f"/problems/{NAME}"), 200, "problem")
+        return info["tags"], info["difficulty"], info["order"]
+
+    assert labels() == ([TAG], "2.5", 0)
+    assert status(app, OTHER, "PUT", json={"tags": ["mine"]}) == 404
+    assert status(app, OWNER, "PUT", json={"tags": ["Maps", "dp"], "order": -3}) == 200
+    assert labels() == (["maps", "dp"], "2.5", -3)
+    bring(people, labels=Labels(tags=["graphs"], difficulty="3"))
+    assert labels() == (["maps", "dp"], "3", -3)
+    bring(people)
+    assert labels() == (["maps", "dp"], "3", -3)
+    assert status(app, OWNER, "PUT", json={"tags": [], "difficulty": 4}) == 200
+    assert labels() == ([], "4", -3)
+    assert status(app, OWNER, "PUT", json={"tags": ["two words"]}) == 400
+    change(people, visibility=EVERYONE)
+    assert status(app, OTHER, "PUT", json={"tags": ["mine"]}) == 403
+
+
+def test_lists_go_by_order_then_name_and_the_page_by_tag(app, people, caves):
+    put = people.put_blob
+    for name, order, tags in (("alps", 2, ["hills"]), ("beach", 1, ["sand"]), ("zoo", 1, ["sand", "hills"])):
+        people.call("problem_import", ProblemImport(manifest=put(manifest_bytes(problem(put, name))), visible=True),
+                    ProblemInfo, by=ROOT)  # fmt: skip
+        people.call("problem_change", ProblemChange(name=name, order=order, tags=tags), ProblemInfo, by=ROOT)
+    change(people, tags=["secret-tag"])
+    names = [entry["name"] for entry in Person(app.test_client(), OTHER)("GET", "/problems").json["problems"]]
+    assert names == ["beach", "zoo", "alps"]
+    browser = Browser(app.test_client(), OTHER)
+
+    def listed(path: str) -> list[str]:
+        return re.findall(r'class="title" href="/problems/(\w+)"', browser.get(path).text)
+
+    assert listed("/") == ["beach", "zoo", "alps"]
+    assert listed("/?tag=hills") == listed("/problems?tag=HILLS") == ["zoo", "alps"]
+    assert listed("/?tag=%3Cb%3E") == [] and "&lt;b&gt;" in browser.get("/?tag=%3Cb%3E").text
+    assert "secret-tag" not in browser.get("/").text
+    for name in ("alps", "beach", "zoo"):
+        people.call("delete_problem", ProblemName(name=name), Deleted, by=ROOT)
+
+
 def test_a_time_that_has_come_and_a_new_member_show_the_problem_soon(app, people, caves):
     change(people, visibility=Visibility(groups=GROUP, since=clock.wall() + datetime.timedelta(seconds=1)))
     assert status(app, OTHER) == 404
@@ -334,6 +382,11 @@ def test_a_form_for_judges_changes_the_visibility_of_a_problem(app, caves):
     assert wrong.status_code == 400 and 'value="tomorrow"' in wrong.text and 'value="bob"' in wrong.text
     assert browser.post(page, action, to="everyone", since="2100-01-01 09:00", owners="").status_code == 303
     assert "from 2100-01-01 09:00 UTC" in browser.get("/problems").text
+    wrong = browser.post(page, action, to="everyone", order="first")
+    assert wrong.status_code == 400 and 'value="first"' in wrong.text
+    assert browser.post(page, action, to="nobody", tags="dp, maps", difficulty="hard", order="3").status_code == 303
+    assert all(f'value="{value}"' in browser.get(page).text for value in ("dp maps", "hard", "3"))
+    assert browser.post(page, action, to="everyone", since="2100-01-01 09:00").status_code == 303
     assert 'value="2100-01-01 09:00"' in browser.get(page).text
     assert browser.post(page, action, to="groups", groups="cs101, math", owners="bob").status_code == 303
     assert "groups cs101, math" in browser.get("/").text and "[groups cs101, math]" in browser.get("/submit").text

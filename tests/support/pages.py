@@ -454,6 +454,7 @@ PAGES = [
     Page("submission-waiting", "submission", "/submissions/{waiting}", PERSON, sees="Waiting"),
     Page("submission-cancelled", "submission", "/submissions/{cancelled}", PERSON, sees="Cancelled"),
     Page("problems", "problems", "/problems", sees="Cave Walk"),
+    Page("problems-tag", "problems", "/problems?tag=games", sees="hard"),
     Page("problem", "problem", "/problems/caves", sees="no test is WA"),
     Page("problem-person", "problem", "/problems/guess", PERSON, sees="Sample interaction 1"),
     Page("problem-runs", "problem", "/problems/caves", PERSON, _unfold, "Run on this input"),
@@ -609,7 +610,12 @@ def _problems(client: RpcClient, executor: Executor) -> None:
     caves = bring(client, problem(client.put_blob))
     render_statements(client, executor, caves, bring(client, interactive(client.put_blob), visible=False))
     by = audit.By(actor=ADMIN, role="admin")
-    client.call("problem_change", ProblemChange(name="guess", owners=[PERSON]), ProblemInfo, by=by)
+    client.call(
+        "problem_change",
+        ProblemChange(name="guess", owners=[PERSON], tags=["games"], difficulty="hard"),
+        ProblemInfo,
+        by=by,
+    )
     verify(client, caves)
 
 

@@ -12,6 +12,7 @@ from typing import Annotated, cast
 from urllib.parse import quote
 
 import typer
+from pydantic import ValidationError
 
 from judge.common import clock
 from judge.common.errors import EXIT_FAILED, EXIT_LEFT_OUT, UsageError
@@ -22,6 +23,7 @@ from judge.ctl.options import TABLE, Output, check_choice
 from judge.ctl.problem import cases, checking, exporting, importing, making, showing, template, uploading, verifying
 from judge.ctl.problem.trial import present
 from judge.ctl.text import moment
+from judge.model.base import first_fault
 from judge.model.problem import ProblemInfo, ProblemsReply
 from judge.model.visibility import ProblemFields, Visibility
 from judge.problems.importers.draft import ImporterWords
@@ -53,6 +55,11 @@ TimeLimit = Annotated[
     float | None,
     typer.Option("--time-limit", metavar="SECONDS", help="The CPU limit of a test, instead of the package's own."),
 ]
+Tags = Annotated[
+    list[str] | None, typer.Option("--tag", "-t", help="A tag in place of those it has; repeatable; '': none.")
+]
+DifficultyOption = Annotated[str | None, typer.Option("--difficulty", help="A word or number; '': none.")]
+OrderOption = Annotated[int | None, typer.Option("--order", help="Lists go by this number, then by name; default: 0.")]
 _STYLES: dict[Level, str] = {"error": "bold red", "warning": "yellow", "note": "dim"}
 
 
@@ -212,7 +219,8 @@ def problem_import(
         for path, package_read in zip(paths, packages, strict=True):
             with reading.whole(api, path, package_read, quiet=quiet) as package:
                 outcome = importing.try_out(api, package, check=check, page=True, quiet=quiet)
-                imports.append((importing.register(api, outcome.manifest, visible=visible), outcome))
+                info = importing.register(api, outcome.manifest, visible=visible, labels=package.yaml.labels)
+                imports.append((info, outcome))
             showing.print_outcome(outcome)
     answer = [outcome.as_json(info) for info, outcome in imports]
     show.tell(output, answer, showing.problems_table([info for info, _ in imports]))
@@ -220,10 +228,15 @@ def problem_import(
 
 
 @app.command("list")
-def problem_list(output: Output = TABLE) -> None:
+def problem_list(
+    tag: Annotated[str | None, typer.Option("--tag", "-t", help="Only those with this tag.")] = None,
+    output: Output = TABLE,
+) -> None:
     """List the cluster's problems."""
     with connect() as api:
         reply = api.call(ProblemsReply, "GET", "/problems")
+    if tag is not None:
+        reply = ProblemsReply(problems=[info for info in reply.problems if tag.lower() in info.tags])
     show.tell(output, reply, showing.problems_table(reply.problems))
 
 
@@ -241,11 +254,28 @@ def problem_publish(
     names: Names,
     group: Annotated[list[str] | None, typer.Option("--group", "-g", help="Only to this group; repeatable.")] = None,
     since: Annotated[str | None, typer.Option("--from", help="From then on, such as 2026-01-31T09:00 (UTC).")] = None,
+    tag: Tags = None,
+    difficulty: DifficultyOption = None,
+    order: OrderOption = None,
     output: Output = TABLE,
 ) -> None:
     """Make problems visible to everyone, or to groups; at once, or from a date on."""
     visibility = Visibility(everyone=not group, groups=group or [], since=moment("from", since, clock.wall()))
-    _change(names, ProblemFields(visibility=visibility), output)
+    _change(names, _labelled(tag, difficulty, order, visibility=visibility), output)
+
+
+@app.command("label")
+def problem_label(
+    names: Annotated[list[str], typer.Argument(metavar="NAME...")],
+    tag: Tags = None,
+    difficulty: DifficultyOption = None,
+    order: OrderOption = None,
+    output: Output = TABLE,
+) -> None:
+    """Set the tags, the difficulty and the place in lists; what is left out stays."""
+    if tag is None and difficulty is None and order is None:
+        raise UsageError("nothing is to be changed; give --tag, --difficulty or --order")
+    _change(names, _labelled(tag, difficulty, order), output)
 
 
 @app.command("hide")
@@ -262,6 +292,18 @@ def problem_owners(
 ) -> None:
     """Set the users who see a problem in any case, and may publish and hide it."""
     _change([name], ProblemFields(owners=users or []), output)
+
+
+def _labelled(
+    tags: list[str] | None, difficulty: str | None, order: int | None, visibility: Visibility | None = None
+) -> ProblemFields:
+    words = tags and " ".join(tags).replace(",", " ").split()
+    values = {"tags": words, "difficulty": difficulty, "order": order}
+    try:
+        return ProblemFields.model_validate({"visibility": visibility, **values})
+    except ValidationError as exc:
+        fault = first_fault(exc)
+        raise UsageError(f"--{fault.field.partition('.')[0].removesuffix('s')}: {fault.text}") from None
 
 
 def _change(names: list[str], fields: ProblemFields, output: show.OutputFormat) -> None:

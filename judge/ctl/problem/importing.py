@@ -13,6 +13,7 @@ from judge.ctl.api import Api
 from judge.ctl.problem import checking, inferring, making, uploading
 from judge.ctl.problem.trial import memory_warnings, present
 from judge.ctl.problem.uploading import UploadOutcome
+from judge.model.labels import Labels
 from judge.model.problem import ProblemImport, ProblemInfo, ProblemManifest
 from judge.problems import expectations
 from judge.problems.importers.draft import ImporterWords
@@ -121,12 +122,14 @@ def try_out(
     return outcome
 
 
-def register(api: Api, manifest: ProblemManifest, *, visible: bool | None = None) -> ProblemInfo:
+def register(
+    api: Api, manifest: ProblemManifest, *, visible: bool | None = None, labels: Labels | None = None
+) -> ProblemInfo:
     """Make a manifest whose blobs are uploaded what its name stands for, at once or not at all."""
-    body = ProblemImport(manifest=api.put_content(manifest_bytes(manifest)), visible=visible)
+    body = ProblemImport(manifest=api.put_content(manifest_bytes(manifest)), visible=visible, labels=labels)
     return api.call(ProblemInfo, "POST", "/problems", body=body)
 
 
 def import_package(api: Api, package: Package) -> ProblemInfo:
     """Bring a package into the cluster; errors as `try_out`. Nothing is registered on a failure."""
-    return register(api, try_out(api, package, check=False, quiet=True).manifest)
+    return register(api, try_out(api, package, check=False, quiet=True).manifest, labels=package.yaml.labels)

@@ -17,12 +17,14 @@ from judge.model.problem import IoiTask, ProblemInfo, ProblemManifest, ProblemPr
 def problems_table(infos: list[ProblemInfo]) -> show.Grid:
     audiences = [info.visibility.words(clock.wall()) if info.visibility is not None else "" for info in infos]
     visible = ["visible…"] if any(audiences) else []
+    labelled = ["difficulty", "tags…"] if any(info.tags or info.difficulty for info in infos) else []
     columns = ("kind", "tests>", "cpu limit>", "memory>", "content", "imported (UTC)")
-    table = show.grid("problem", "title…", *visible, *columns)
+    table = show.grid("problem", "title…", *labelled, *visible, *columns)
     for info, audience in zip(infos, audiences, strict=True):
         table.add_row(
             info.name,
             info.title,
+            *([info.difficulty, " ".join(info.tags)] if labelled else []),
             *([audience or "to everyone"] if visible else []),
             info.kind,
             str(info.tests),
@@ -51,6 +53,9 @@ def print_problem(info: ProblemInfo, manifest: ProblemManifest) -> None:
         ("imported (UTC)", show.utc(info.imported)),
         ("visible", (info.visibility.words(clock.wall()) or "to everyone") if info.visibility is not None else ""),
         ("owners", ", ".join(info.owners)),
+        ("tags", " ".join(info.tags)),
+        ("difficulty", info.difficulty),
+        ("order", str(info.order or "")),
         ("tests", f"{len(manifest.tests)}, {samples} of them samples"),
         ("limits", f"{decimal(limits.cpu)} s CPU, {decimal(limits.wall_seconds)} s wall, {size(limits.memory)} memory"),
         ("with a runtime", _more_words(manifest)),

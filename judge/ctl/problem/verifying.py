@@ -129,7 +129,7 @@ def _verify_trial(api: Api, package: Package, options: VerifyOptions, *, check: 
     if origin := inferring.origin_words(trial.manifest):
         verified.notes.append(f"time limit {decimal(trial.manifest.limits.cpu)} s, {origin}")
     if register:
-        _keep(api, verified, importing.register(api, package.manifest))
+        _keep(api, verified, importing.register(api, package.manifest, labels=package.yaml.labels))
     return verified
 
 

@@ -132,7 +132,7 @@ def samples(files: Statements, several: Sequence[Sample]) -> list[SampleInfo]:
 
 
 def change(cluster: Cluster, name: str, fields: ProblemFields) -> ProblemInfo:
-    """Change who sees a problem, and its owners; NotFoundError, ForbiddenError."""
+    """Change who sees a problem, its owners and labels; NotFoundError, ForbiddenError."""
     change_request = ProblemChange(name=named(IDENTIFIER, "problem", name), **dict(fields))
     return cluster.call("problem_change", change_request, ProblemInfo)
 
@@ -228,7 +228,7 @@ def _verified(call: Call) -> m.Message:
 ROUTES: list[Route] = [
     Route("GET", "/problems/<name>", "problem", "One problem, with its statements, samples and attachments", _problem,
           "user", ProblemDetails, calls=("problems",)),
-    Route("PUT", "/problems/<name>", "change_problem", "Change who sees a problem; what is left out stays",
+    Route("PUT", "/problems/<name>", "change_problem", "Change who sees a problem, its tags, difficulty and order",
           lambda call: change(call.cluster, call.params["name"], call.body), "user",
           ProblemInfo, body=ProblemFields, calls=("problem_change",)),
     Route("GET", "/problems/<name>/statement", "statement", "A problem's statement as HTML", _statement, "user",

@@ -134,14 +134,18 @@ def judicators() -> Any:
 @page("/", name="home")
 @page("/problems")
 def problems() -> Any:
-    """All of them, with marks at those that one has solved or tried."""
+    """All of them, or those with a tag, with marks at those that one has solved or tried."""
     rows = api.problems(services.cluster).problems
+    tag = request.args.get("tag", "").strip().lower()
+    tags = sorted({label for row in rows for label in row.tags})
+    if tag:
+        rows = [row for row in rows if tag in row.tags]
     marks = MarksReply()
     try:
         marks = services.cluster.call("marks", MarksRequest(user=g.principal.user), MarksReply)
     except JudgeError as exc:  # the list can be shown without them
         log.warning("the list of problems has no marks: %s", exc)
-    return render_template("problems.html", problems=rows, marks=marks)
+    return render_template("problems.html", problems=rows, marks=marks, tag=tag, tags=tags)
 
 
 @page("/submit", "GET", "POST")

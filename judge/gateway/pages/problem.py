@@ -34,7 +34,7 @@ _LATEST = 5
 _MIB = 1024**2
 # Values of the form's buttons beside Submit.
 _RUNS = {"samples", "input"}
-_ACCESS = ("to", "groups", "since", "owners")
+_ACCESS = ("to", "groups", "since", "owners", "tags", "difficulty", "order")
 PREPARING = "The statement is being prepared; the page shows it within seconds."
 # A PDF is shown by the browser's own viewer, in an element of the page; other pages have none.
 _POLICY = content_policy(object_src="'self'", frame_src="'self'")
@@ -144,7 +144,7 @@ def _run(name: str, form: forms.SubmitForm, *, samples: bool) -> submitting.Outc
 
 @page("/problems/<name>/visibility", "POST", name="problem_change")
 def change(name: str) -> Any:
-    """Who sees it; for judges and its owners."""
+    """Who sees it, its tags, difficulty and order; for judges and its owners."""
     typed = {field: request.form.get(field, "").strip() for field in _ACCESS}
     try:
         details.change(services.cluster, name, _fields(typed, judges=g.principal.judges))
@@ -259,7 +259,7 @@ def _statement_rows(view: View, statement: Statement | None) -> list[tuple[str, 
 
 
 def access_of(problem: ProblemInfo) -> dict[str, str]:
-    """The fields of the form for who sees a problem; empty if the caller may not change it."""
+    """The fields of the form for who sees a problem, and its labels; empty if the caller may not change them."""
     visibility = problem.visibility
     if visibility is None:
         return {}
@@ -268,6 +268,9 @@ def access_of(problem: ProblemInfo) -> dict[str, str]:
         "groups": " ".join(visibility.groups),
         "since": f"{visibility.since.astimezone(datetime.UTC):%Y-%m-%d %H:%M}" if visibility.since is not None else "",
         "owners": " ".join(problem.owners),
+        "tags": " ".join(problem.tags),
+        "difficulty": problem.difficulty,
+        "order": str(problem.order),
     }
 
 
@@ -281,7 +284,12 @@ def _fields(typed: dict[str, str], *, judges: bool) -> ProblemFields:
     since = views.utc_time(typed["since"]) or None
     visibility = {"everyone": to == "everyone", "groups": groups if to == "groups" else [], "since": since}
     owners = typed["owners"].replace(",", " ").split() if judges else None
-    return validated(ProblemFields, {"visibility": visibility, "owners": owners}, "the form")
+    labels = {
+        "tags": typed["tags"].replace(",", " ").split(),
+        "difficulty": typed["difficulty"],
+        "order": typed["order"] or 0,
+    }
+    return validated(ProblemFields, {"visibility": visibility, "owners": owners, **labels}, "the form")
 
 
 def visibility_words(problem: ProblemInfo) -> str:

@@ -18,6 +18,9 @@ def convert(tree: Tree, _options: ImporterWords) -> Draft:
     draft.name = (root.get("short-name") or "").strip()
     names = statements.titles(root)
     draft.problem["name"] = names or draft.name or tree.label
+    tags = {tag.get("value") or "" for tag in root.iterfind("tags/tag")} - {"", document.RUN_TWICE}
+    if tags:
+        draft.problem["keywords"] = sorted(tags)
     programs = assets.put_programs(draft, root)
     # Before the tests: the main solution may be compiled with some of these.
     assets.put_files(draft, root)

@@ -14,6 +14,7 @@ from judge.problems.importers.testlib import ProgramSource
 from judge.problems.tree import Tree
 
 PROBLEM_XML = "problem.xml"
+RUN_TWICE = "run-twice"
 XML_BYTES = 8 * 1024**2
 _PATTERN = re.compile(r"%(?:0?(\d{1,2}))?d")
 
@@ -78,5 +79,5 @@ def runs(root: Element, where: str) -> int:
     """The number of a submission's runs on a test: `run-count`, else 2 by the tag run-twice, else 1. PackageError."""
     judging = root.find("judging")
     count = number(None if judging is None else judging.get("run-count"), f"{where}: run-count", most=100)
-    tagged = any((tag.get("value") or "") == "run-twice" for tag in root.iterfind("tags/tag"))
+    tagged = any((tag.get("value") or "") == RUN_TWICE for tag in root.iterfind("tags/tag"))
     return count or (2 if tagged else 1)
