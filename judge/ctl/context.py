@@ -14,6 +14,7 @@ from judge.common import endpoint, files
 from judge.common.errors import ConfigError, UsageError
 from judge.common.text import one_line
 from judge.config import Model, Url, parse_text
+from judge.config.sections import PageUrl
 from judge.ctl.fleet import ansible
 from judge.ctl.fleet.ansible import Sources
 from judge.ctl.fleet.inventory import Host
@@ -32,6 +33,7 @@ class ClientConfig(Model):
     """client.yml. Relative paths are taken from the file's own directory."""
 
     server: Url
+    page: PageUrl | None = None
     token_file: Path
     ca: Path | None = None
     run_dir: Path | None = None
@@ -39,7 +41,10 @@ class ClientConfig(Model):
 
 @dataclass(frozen=True)
 class Context:
-    """One cluster and the person's token; `run_dir` is set on a host whose boot can be held and released."""
+    """One cluster and the person's token; `run_dir` is set on a host whose boot can be held and released.
+
+    `page` is the address to tell people, where it is not `server`.
+    """
 
     server: str
     token: str
@@ -47,6 +52,7 @@ class Context:
     run_dir: Path | None = None
     source: str = "JUDGE_SERVER"
     alternatives: tuple[str, ...] = ()  # more gateways of the same cluster, for when the first does not answer
+    page: str = ""
     name: str = ""  # in the certificates of `alternatives`, if it is not the host of their URL
 
 
@@ -65,6 +71,7 @@ def from_file(path: Path) -> Context:
     token = _read(base / config.token_file, "token file").strip()
     return Context(
         server=config.server,
+        page=config.page or "",
         token=token,
         ca=base / config.ca if config.ca else None,
         run_dir=base / config.run_dir if config.run_dir else None,

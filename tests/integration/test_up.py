@@ -20,6 +20,7 @@ from pymongo.errors import OperationFailure
 from judge.boot import status
 from judge.boot.embedded import settings
 from judge.config import ExecutorConfig, GatewayConfig
+from judge.ctl.context import from_file
 from judge.etcd.client import Etcd, RejectedError
 from judge.etcd.registry import judicators
 from judge.model import messages as m
@@ -139,6 +140,7 @@ def test_other_machines_reach_the_gateway_alone(cluster, tmp_path):
         assert answer.headers["Location"] == f"https://127.0.0.2:{port}/problems?tag=x"
     with cluster.api() as api:
         assert api.call(ProblemsReply, "GET", "/problems").problems == []
+    assert from_file(cluster.directory / "client.yml").page == f"https://127.0.0.2:{port}"
     assert cluster.stop() == 0
     assert (cluster.directory / "settings.yml").read_text() == text
 

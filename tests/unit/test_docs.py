@@ -188,7 +188,7 @@ FOR = sorted((ROOT / "docs/for").glob("*.md"))
 
 
 def test_the_front_page_links_the_pages_for_newcomers_and_for_each_kind_of_user() -> None:
-    assert [page.stem for page in FOR] == ["author", "contestant", "integrator", "operator", "organiser"]
+    assert [page.stem for page in FOR] == ["author", "class", "contestant", "integrator", "operator", "organiser"]
     text = (ROOT / "README.md").read_text()
     for name in ("contributing.md", "walk.md", *(f"for/{page.name}" for page in FOR)):
         assert f"](docs/{name})" in text

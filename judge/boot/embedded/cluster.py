@@ -413,8 +413,12 @@ def boot_config(
     cluster: ClusterFile,
     services: dict[str, settings.Daemon],
     metrics: tuple[str, settings.Tls] | None = None,
+    page: str | None = None,
 ) -> settings.BootConfig:
-    """Write every service's config and client.yml, and return boot's; `metrics` are the address and TLS of its own."""
+    """Write every service's config and client.yml, and return boot's; `metrics` are the address and TLS of its own.
+
+    `page` is the address for people.
+    """
     ports = cluster.ports
     serving = {
         "etcd": f"{HOST}:{ports.etcd}",
@@ -447,5 +451,7 @@ def boot_config(
         "token_file": directory.token_file.name,
         "run_dir": directory.run_dir.name,
     }
+    if page is not None:
+        client["page"] = page
     files.replace(directory.path / "client.yml", yaml.safe_dump(client, sort_keys=False), durable=True)
     return boot

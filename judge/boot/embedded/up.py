@@ -174,8 +174,8 @@ def _run(options: UpOptions, directory: embedded.ClusterDirectory) -> int:
     own_metrics = None
     if options.metrics is not None:
         services, own_metrics = embedded.with_metrics(directory, services, options.metrics)
-    config = embedded.boot_config(directory, cluster, services, own_metrics)
     address = choices.address(loopback)
+    config = embedded.boot_config(directory, cluster, services, own_metrics, address)
 
     def ready() -> None:
         if not cluster.initialised:
