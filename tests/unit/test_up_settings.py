@@ -47,13 +47,13 @@ def test_a_missing_file_is_written_once_with_the_defaults(work):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("oidc: []\nlisten: 3\n", r"settings\.yml:2: listen: Input should be a valid list, got 3"),
+        ("oidc: []\nlisten: 3\n", r"settings\.yml:2: listen: expected a list, got 3"),
         ("listen: [0.0.0.0]\n", r"settings\.yml:1: listen\.0: expected HOST:PORT, as in .*, got '0\.0\.0\.0'"),
         ("port: 3\nlisten: []\n", r"settings\.yml:1: unknown key 'port'; did you mean 'http_port'\?"),
         ("colour: red\n", r"settings\.yml:1: unknown key 'colour'; expected allowances, certificate, .*, public_url"),
         (
             "limits: {source_bytes: 0}\n",
-            r"settings\.yml:1: limits\.source_bytes: Input should be greater than or equal",
+            r"settings\.yml:1: limits\.source_bytes: expected at least 1, got 0",
         ),
         (
             "\n\ncertificate: /a\n",
