@@ -55,7 +55,8 @@ def _reference() -> Markup:
             calls.setdefault(operation["tags"][0], []).append(_call(path, method.upper(), operation, schemas))
     types = [(name, prose(schema.get("description", "")), _fields(schema)) for name, schema in sorted(schemas.items())]
     about = prose(document["info"]["description"])
-    html = render_template("reference.html", about=about, calls=calls, types=types)
+    errors = sorted({error for rows in calls.values() for call in rows for error in call["errors"]})
+    html = render_template("reference.html", about=about, calls=calls, errors=errors, types=types)
     return Markup(html)  # noqa: S704 - the template has escaped it
 
 
