@@ -186,6 +186,12 @@ def _timing(base: Path, cores: Sequence[int]) -> Iterable[CheckedItem]:
     boost = text("sys/devices/system/cpu/cpufreq/boost")
     steady = None if turbo is None and boost is None else str(int(turbo == "1" or boost == "0"))
     yield _item("turbo", steady, lambda v: v == "1", "is on: speed depends on temperature; switch it off")
+    yield _item(
+        "NUMA balancing",
+        text("proc/sys/kernel/numa_balancing"),
+        lambda v: v == "0",
+        "moves pages of running programs; sysctl kernel.numa_balancing=0",
+    )
     # It protects the host, so it is on unless the operator wants it off (judge_executor_aslr).
     yield CheckedItem(CheckLevel.PASS, "ASLR", "off" if text("proc/sys/kernel/randomize_va_space") == "0" else "on")
     for item, path, good in (

@@ -18,8 +18,7 @@ _REJECTED = (
     "somebody listens there, and the connection is refused, as by a firewall; open this port between them "
     "(docs/deploy.md, Ports)"
 )
-# Programs of Debian's packages that this deployment runs or replaces itself.
-_OWN_UNITS = ("judge-", "nginx.service")
+_NGINX = "nginx.service"
 
 
 class HostFinding(NamedTuple):
@@ -152,16 +151,22 @@ def _habits(facts: dict[str, Any], host: dict[str, Any]) -> Iterator[str]:
             f"nginx has sites of its own ({', '.join(facts['sites'])}), and the role replaces /etc/nginx/nginx.conf "
             "(a copy stays in nginx.conf.before-judge); move them to another host, or see that they work with ours"
         )
-    if facts.get("upgrades_itself"):
+    if facts.get("upgrades_itself") and not host.get("held_back"):
         yield (
-            "unattended-upgrades changes etcd, nginx and compilers by itself, on each host at another time; list them "
-            "in Unattended-Upgrade::Package-Blacklist, or switch it off and upgrade by maintain.yml "
-            "(docs/precheck.md, Upgrades)"
+            "unattended-upgrades changes etcd, nginx and compilers by itself, on each host at another time; name them "
+            "in judge_common_held_back, or switch it off and upgrade by maintain.yml (docs/precheck.md, Upgrades)"
         )
     if not facts.get("keeps_time", True):
         yield "no time service runs, so its clock will drift; install systemd-timesyncd or chrony"
     if newer := facts.get("newer_kernel"):
         yield f"a newer kernel, {newer}, is installed and does not run; run playbooks/reboot.yml for this host"
+
+
+def _is_own(holder: dict[str, str], use: str, facts: dict[str, Any]) -> bool:
+    """Whether Judge runs the holder of a port, or replaces it: an nginx without sites of somebody else."""
+    if holder["unit"] == _NGINX and use.startswith("HTTP"):
+        return bool(facts.get("deployed")) or not facts.get("sites")
+    return holder["unit"].startswith("judge-") or holder["program"] == _LISTENER
 
 
 def _ports(facts: dict[str, Any], host: dict[str, Any]) -> Iterator[str]:
@@ -171,7 +176,7 @@ def _ports(facts: dict[str, Any], host: dict[str, Any]) -> Iterator[str]:
             yield f"port {port} is meant for {uses[port]} and for {use}; give one of them another port"
         uses[port] = use
         holder = facts["ports"].get(str(port))
-        if holder is None or holder["unit"].startswith(_OWN_UNITS) or holder["program"] == _LISTENER:
+        if holder is None or _is_own(holder, use, facts):
             continue
         occupant = holder["unit"] or holder["program"] or "another program"
         yield f"port {port}, which {use} needs, is taken by {occupant}; stop it, or set another port"
@@ -179,7 +184,11 @@ def _ports(facts: dict[str, Any], host: dict[str, Any]) -> Iterator[str]:
 
 def _disks(facts: dict[str, Any], host: dict[str, Any]) -> Iterator[str]:
     needs: dict[int, list[tuple[str, int]]] = {}
-    for path, megabytes in host.get("space", {}).items():
+    space = dict(host.get("space", {}))
+    if not facts.get("deployed"):
+        for path, megabytes in host.get("first_space", []):
+            space[path] = space.get(path, 0) + megabytes
+    for path, megabytes in space.items():
         needs.setdefault(facts["disks"][path]["device"], []).append((path, megabytes))
     for amounts in needs.values():
         path, total = amounts[0][0], sum(megabytes for _, megabytes in amounts)

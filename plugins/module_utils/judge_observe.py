@@ -294,6 +294,7 @@ def observe(
             _text("/proc/cgroups"),
             _text("/proc/sys/user/max_user_namespaces"),
         ),
+        "deployed": Path("/opt/judge/current").exists(),
         "sites": foreign_sites(Path("/etc/nginx")),
         "upgrades_itself": upgrades_itself(),
         "keeps_time": keeps_time(),

@@ -54,6 +54,7 @@ PATTERNS = (
     "etc/sysctl.d/*-judge*.conf",
     "etc/sysusers.d/judge*.conf",
     "etc/tmpfiles.d/judge*.conf",
+    "etc/apt/apt.conf.d/60judge",
     "etc/apt/keyrings/judge-*",
     "etc/apt/preferences.d/judge-*",
     "etc/apt/sources.list.d/judge-*",

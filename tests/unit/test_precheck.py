@@ -6,7 +6,9 @@ import copy
 import json
 import os
 import re
+import shutil
 import socket
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +18,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.support.ansible import ansible, module_utils, run_module
+from tests.support.ansible import GROUPS, ROOT, ansible, module_utils, render, run_module, variables
 from tests.support.packages import write
 from tests.support.servers import wait_for
 
@@ -183,11 +185,60 @@ def test_directories_on_one_disk_are_added_up() -> None:
     assert cluster.lines() == []
 
 
-@pytest.mark.parametrize("unit", ["judge-mongodb.service", "nginx.service"])
-def test_a_port_of_our_own_is_no_fault(unit: str) -> None:
+@pytest.mark.parametrize(
+    ("unit", "port", "facts", "own"),
+    [
+        ("judge-mongodb.service", 27017, {}, True),
+        ("nginx.service", 27017, {"deployed": True}, False),
+        ("nginx.service", 443, {}, True),
+        ("nginx.service", 443, {"sites": ["/etc/nginx/sites-enabled/blog"]}, False),
+        ("nginx.service", 443, {"sites": ["/etc/nginx/sites-enabled/blog"], "deployed": True}, True),
+    ],
+)
+def test_a_port_of_our_own_is_no_fault(unit: str, port: int, facts: dict[str, Any], own: bool) -> None:
+    """An nginx with somebody's site is not ours until it has been deployed, and never on another port than HTTP's."""
     cluster = Cluster()
-    cluster.facts("e1")["ports"] = {"27017": {"program": "x", "unit": unit}}
+    cluster.plan("g1")["ports"] = [[443, "HTTPS"], [27017, "MongoDB"]]
+    cluster.facts("g1").update(ports={str(port): {"program": "x", "unit": unit}}, **facts)
+    taken = [line for line in cluster.lines() if f"is taken by {unit}" in line]
+    assert bool(taken) is not own and all(line.startswith("FAULT: g1: port") for line in taken)
+
+
+def test_a_first_deployment_needs_more_room() -> None:
+    cluster = Cluster()
+    cluster.facts("e1")["disks"]["/var/lib/judge"]["free"] = 2_400_000_000
+    cluster.facts("e1")["disks"]["/opt/judge"]["device"] = 2
     assert cluster.lines() == []
+    cluster.plan("e1")["first_space"] = [["/var/lib/judge", 2000]]
+    assert "e1: /var/lib/judge: 2400 MB are free and 2500 MB are needed" in cluster.line()
+    cluster.facts("e1")["deployed"] = True
+    assert cluster.lines() == []
+
+
+def test_upgrades_that_the_role_holds_back_are_no_warning() -> None:
+    cluster = Cluster()
+    cluster.facts("e1")["upgrades_itself"] = True
+    assert "name them in judge_common_held_back" in cluster.line()
+    cluster.plan("e1")["held_back"] = True
+    assert cluster.lines() == []
+
+
+@pytest.mark.skipif(shutil.which("apt-config") is None, reason="apt-config is of Debian")
+def test_apt_reads_what_is_held_back(tmp_path: Path) -> None:
+    (tmp_path / "apt.conf").write_text(render("common", "apt.conf.j2", variables("e1", GROUPS, formed=True)))
+    dump = subprocess.run(
+        ["apt-config", "-c", tmp_path / "apt.conf", "dump", "Unattended-Upgrade"],
+        check=True, capture_output=True, text=True,
+    ).stdout  # fmt: skip
+    patterns = re.findall(r'^Unattended-Upgrade::Package-Blacklist:: "(.+)";$', dump, re.MULTILINE)
+    assert 'Unattended-Upgrade::Automatic-Reboot "false";' in dump
+    script = (ROOT / "scripts/install-packages").read_text()
+    (compilers,) = re.findall(r'^language_packages="(.+)"$', script, re.MULTILINE)
+    names = {item.split("|")[1] for item in compilers.split()}
+    names |= {"etcd-server", "mongodb-org-server", "nginx-core", "gcc-12", "g++-12", "libc6-dev", "libstdc++6"}
+    # As unattended-upgrades compares them.
+    assert {name for name in names if not any(re.match(pattern, name) for pattern in patterns)} == set()
+    assert not any(re.match(pattern, name) for pattern in patterns for name in ("openssl", "libssl3", "linux-image"))
 
 
 @pytest.mark.parametrize(

@@ -283,6 +283,7 @@ FILES = {
     "sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq": "3000\n",
     "sys/devices/system/cpu/cpu1/cpufreq/cpuinfo_max_freq": "2000\n",
     "sys/devices/system/cpu/intel_pstate/no_turbo": "0\n",
+    "proc/sys/kernel/numa_balancing": "1\n",
     "proc/sys/kernel/randomize_va_space": "2\n",
     "sys/kernel/mm/transparent_hugepage/enabled": "[always] madvise never\n",
     "sys/kernel/mm/transparent_hugepage/defrag": "[always] defer madvise never\n",
@@ -296,6 +297,7 @@ GOOD = {
     "sys/devices/system/cpu/smt/active": "0\n",
     "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": "performance\n",
     "sys/devices/system/cpu/cpufreq/boost": "0\n",
+    "proc/sys/kernel/numa_balancing": "0\n",
     "proc/sys/kernel/randomize_va_space": "0\n",
     "sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n",
     "sys/kernel/mm/transparent_hugepage/defrag": "always [never]\n",
@@ -312,7 +314,7 @@ def test_settings_that_disturb_timing_are_warned_about(work, files, level):
     write(work, files)
     findings = list(check._timing(work, [0, 1]))
     assert {finding.level for finding in findings if finding.item != "ASLR"} == {level}, findings
-    assert len(findings) == 12 and all(finding.text for finding in findings)
+    assert len(findings) == 13 and all(finding.text for finding in findings)
     (smt,) = (finding for finding in check._timing(work, [1]) if finding.item == "SMT")
     assert smt.level is CheckLevel.PASS
 
