@@ -6,13 +6,14 @@ makes a package unfit to be judged: what cannot be used is left out, with a note
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
-from judge.model.problem import Statement
+from judge.model.problem import ProblemManifest, Statement
 from judge.problems.tree import clean, is_file_name
 
 # By preference when a language has several: what reads well on any screen first, then as its author drew it.
@@ -97,6 +98,23 @@ def text_of(statement: Statement) -> str | None:
 def address(problem: str, sha: str) -> str:
     """The address at which gateways hand out a file of a problem."""
     return f"/api/v1/problems/{problem}/files/{sha}"
+
+
+def question(manifest: ProblemManifest, statement: Statement, data: bytes) -> bytes:
+    """The input of the program that renders a statement, whose text this is: the fields of `StatementText` as JSON."""
+    kind = kind_of(statement.main)
+    try:
+        text = data.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError:
+        # Old packages have Latin-1; a wrong letter is better than no statement.
+        text = data.decode("latin-1")
+    asked = {
+        "kind": "html" if kind == "tex" else kind,
+        "text": text,
+        "title": statement.title or manifest.title or manifest.name,
+        "files": {name: address(manifest.name, sha) for name, sha in statement.files.items()},
+    }
+    return json.dumps(asked).encode()
 
 
 def language_of(code: str) -> str:

@@ -9,12 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from judge.common.errors import PackageError
-from judge.executor.slot.packaged.rendering import question
 from judge.model import messages as m
 from judge.model.problem import ProblemInfo, ProblemManifest, Statement
 from judge.model.statements import Page, Pages, PagesReply, PagesRequest
 from judge.problems.rendering.fragment import StatementText, render
-from judge.problems.statements import text_of
+from judge.problems.statements import question, text_of
 from judge.rpc.client import RpcClient
 from tests.support.judicators import Executor, accepted
 from tests.support.servers import wait_for

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from judge.common.errors import PackageError
 from judge.ctl.main import app
-from judge.ctl.problem import template
+from judge.ctl.problem import preview, template
 from judge.problems.package import read_package
 from judge.problems.reading.checks import check_package
 from tests.support import packages
@@ -280,3 +280,31 @@ def test_a_new_package_replaces_nothing(tmp_path: Path) -> None:
         result = CliRunner().invoke(app, ["problem", "new", *options, "--", str(tmp_path / name)])
         assert sentence in str(result.exception)
     assert [path.name for path in tmp_path.iterdir()] == ["mine"] and not list((tmp_path / "mine").iterdir())
+
+
+def test_a_statement_is_shown_without_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    statement = "Up to $x$.\n\n{{nextsample}}\n\n![](a.png)\n\n<script>alert(1)</script>\n\nEnd.\n"
+    files = {
+        **WHOLE,
+        "statement/problem.en.md": statement,
+        "statement/problem.sv.tex": "x",
+        "statement/a.png": b"\x89PNG",
+    }
+    packages.write(tmp_path / "sum", {**files, "data/sample/2.in": "<3\n", "data/sample/2.ans": "4\n"})
+    result = CliRunner().invoke(app, ["problem", "statement", "sum"])
+    assert (result.exit_code, result.output) == (0, "sum.html written\n")
+    page = (tmp_path / "sum.html").read_text()
+    places = [
+        page.index(text) for text in ("Up to <math", "Sample 1", "image/png;base64,iVBORw", "End.", "Sample 2", "&lt;3")
+    ]
+    assert places == sorted(places) and "<script" not in page and "default-src 'none'" in page
+    for options, sentence in (
+        (["--language", "sv"], "problem.sv.tex: has no preview; an executor converts LaTeX at import"),
+        (["--language", "de"], "has no statement in de; it has en, sv"),
+        (["-o", "none/x.html"], "none/x.html: cannot be written: No such file or directory"),
+    ):
+        assert sentence in str(CliRunner().invoke(app, ["problem", "statement", "sum", *options]).exception)
+    assert preview._rendered(b'{"kind": "md", "text": "' + b"x" * 10 + b'"}').pieces == ["<p>xxxxxxxxxx</p>\n"]
+    monkeypatch.setattr(preview, "_SECONDS", 0.001)
+    assert "to be rendered" in preview._rendered(b"{}").why

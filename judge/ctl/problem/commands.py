@@ -20,14 +20,25 @@ from judge.common.text import decimal, several
 from judge.ctl import completing, show
 from judge.ctl.api import connect
 from judge.ctl.options import TABLE, Output, check_choice
-from judge.ctl.problem import cases, checking, exporting, importing, making, showing, template, uploading, verifying
+from judge.ctl.problem import (
+    cases,
+    checking,
+    exporting,
+    importing,
+    making,
+    preview,
+    showing,
+    template,
+    uploading,
+    verifying,
+)
 from judge.ctl.problem.trial import present
 from judge.ctl.text import moment
 from judge.model.base import first_fault
 from judge.model.problem import ProblemInfo, ProblemsReply
 from judge.model.visibility import ProblemFields, Visibility
 from judge.problems.importers.draft import ImporterWords
-from judge.problems.package import Package, manifest_bytes
+from judge.problems.package import Package, manifest_bytes, read_package
 from judge.problems.reading import formats
 from judge.problems.reading.checks import Checked, check_package
 from judge.problems.reading.findings import Findings, Level
@@ -188,6 +199,23 @@ def _print_findings(results: Sequence[Checked]) -> None:
         errors, warnings = (sum(finding.level == level for finding in findings.all) for level in ("error", "warning"))
         summary = f"{result.name}: {several(errors, 'error')}, {several(warnings, 'warning')}"
         show.out.say(summary, "bold red" if errors else "bold green")
+
+
+@app.command("statement")
+def problem_statement(
+    path: Annotated[Path, typer.Argument(metavar="DIR|ZIP", help="A problem package.")],
+    file: Annotated[Path | None, typer.Option("--output", "-o", help="Default: NAME.html.")] = None,
+    language: Annotated[str | None, typer.Option("--language", "-l", help="Such as en; default: the first.")] = None,
+) -> None:
+    """Write a statement as an HTML page, as users will see it; needs no cluster."""
+    with read_package(path) as package:
+        target = file or Path(f"{package.manifest.name}.html")
+        text = preview.preview(package, language)
+    try:
+        target.write_text(text, encoding="utf-8")
+    except OSError as exc:
+        raise UsageError(f"{target}: cannot be written: {exc.strerror}") from None
+    show.out.say(f"{target} written")
 
 
 @app.command("import")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-import json
 import os
 from importlib.metadata import distribution
 from pathlib import Path
@@ -23,7 +22,7 @@ from judge.languages.table import PATH
 from judge.model.messages import Limits
 from judge.model.problem import ProblemManifest, Statement
 from judge.model.statements import Page, Pages
-from judge.problems.statements import address, kind_of, text_of
+from judge.problems.statements import question, text_of
 from judge.sandbox.box import Sandbox
 from judge.sandbox.types import Command, Killed, RunOutcome
 
@@ -79,23 +78,6 @@ class Rendering:
 def _last_line(outcome: RunOutcome) -> str:
     lines = truncation.text(outcome.read_stderr(4096)).strip().splitlines()
     return truncation.clip(lines[-1], 200) if lines else f"exit code {outcome.exit_code}"
-
-
-def question(manifest: ProblemManifest, statement: Statement, data: bytes) -> bytes:
-    """The input of the program that renders a statement, whose text this is: the fields of `StatementText` as JSON."""
-    kind = kind_of(statement.main)
-    try:
-        text = data.decode("utf-8-sig").replace("\r\n", "\n")
-    except UnicodeDecodeError:
-        # Old packages have Latin-1; a wrong letter is better than no statement.
-        text = data.decode("latin-1")
-    fields = {
-        "kind": "html" if kind == "tex" else kind,
-        "text": text,
-        "title": statement.title or manifest.title or manifest.name,
-        "files": {name: address(manifest.name, sha) for name, sha in statement.files.items()},
-    }
-    return json.dumps(fields).encode()
 
 
 @functools.cache
