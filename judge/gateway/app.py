@@ -97,9 +97,6 @@ def _finish(response: Response) -> Response:
             response.headers.add(name, value)
     response.headers[trace.HEADER] = trace.current()
     trace.ended(request, response)
-    if "deprecation" in g:  # also with what refuses the call
-        for name, value in g.deprecation.headers().items():
-            response.headers.add(name, value)
     if "retry_after" in g:
         response.headers["Retry-After"] = str(g.retry_after)
     response.headers.setdefault("Cache-Control", "no-store")

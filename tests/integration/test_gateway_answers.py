@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import re
 import threading
 from types import SimpleNamespace
@@ -14,13 +13,11 @@ from pymongo.errors import AutoReconnect
 from judge.common import clock
 from judge.common.errors import OutcomeUnknownError, UnavailableError
 from judge.config.allowance import Allowance, Allowances
-from judge.gateway.api import answers, batches, routes
-from judge.gateway.api.answers import Deprecation
-from judge.gateway.api.routes import Route
+from judge.gateway.api import answers, batches
 from judge.model import messages as m
 from judge.model.messages import ErrorBody
 from judge.model.several import OneOutcome
-from tests.support.gateway import ADMIN, DOCUMENT, USER, Person, check, gateway_config, serving_app
+from tests.support.gateway import DOCUMENT, check, gateway_config, serving_app
 from tests.support.judicators import World, accepted
 from tests.support.servers import wait_for
 
@@ -372,23 +369,6 @@ def test_a_list_leads_to_its_next_page(admin):
     assert path == f"/submissions?limit=2&user=root&before={ids[-1]}"
     assert len(set(ids)) == 4 and ids == sorted(ids, reverse=True)
     assert "Link" not in admin("GET", "/submissions?limit=500&user=root").headers
-
-
-# --- what will go ----------------------------------------------------------------------------------------------
-
-
-def test_a_call_that_will_go_says_so_with_every_answer(settings):
-    deprecation = Deprecation(datetime.date(2026, 1, 1), datetime.date(2027, 1, 1), "/alive")
-    old = Route("GET", "/old", "old", "Old", lambda _: m.Empty(), "user", m.Empty, deprecated=deprecation)
-    with serving_app(settings) as app:
-        routes.register(app, app.extensions["judge"], [old])
-        for token, status in ((USER, 200), (ADMIN, 200), (None, 401)):
-            answer = Person(app.test_client(), token)("GET", "/old")
-            assert answer.status_code == status
-            assert answer.headers["Deprecation"] == "@1767225600"
-            assert answer.headers["Sunset"] == "Fri, 01 Jan 2027 00:00:00 GMT"
-            assert answer.headers["Link"] == '</api/v1/alive>; rel="successor-version"'
-        assert "Deprecation" not in Person(app.test_client(), USER)("GET", "/whoami").headers
 
 
 def test_every_error_code_has_a_title():

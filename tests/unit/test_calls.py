@@ -114,14 +114,6 @@ def test_every_method_for_people_has_a_route() -> None:
     assert calls | WITHOUT_ROUTE == {name for name, method in METHODS.items() if GATEWAY in method.roles}
 
 
-def test_a_call_that_will_go_stays_for_as_long_as_the_policy_says() -> None:
-    paths = {route.path for route in ROUTES if route.deprecated is None}
-    for route in ROUTES:
-        if route.deprecated is not None:
-            assert (route.deprecated.sunset - route.deprecated.since).days >= 180, route.name
-            assert route.deprecated.instead in paths, route.name
-
-
 @pytest.fixture(scope="module")
 def dispatcher(tmp_path_factory: pytest.TempPathFactory) -> Dispatcher:
     """That of a judicator without its databases."""

@@ -1,18 +1,16 @@
-"""The parts that all answers of the HTTP API share: tags, links to next pages, two shapes of errors, deprecations."""
+"""The parts that all answers of the HTTP API share: tags, links to next pages, two shapes of errors."""
 
 from __future__ import annotations
 
-import datetime
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlencode
 
 from flask import Response
 from pydantic import Field
 from werkzeug.datastructures import MIMEAccept, MultiDict
-from werkzeug.http import http_date, parse_accept_header
+from werkzeug.http import parse_accept_header
 
 from judge.common.errors import JudgeError
 from judge.model import messages as m
@@ -158,26 +156,3 @@ def next_page(path: str, query: type[m.Message], args: MultiDict[str, str], repl
         return {}
     conditions = [(key, value) for key, value in args.items(multi=True) if key != place and value != ""]
     return {"Link": f'<{path}?{urlencode([*conditions, (place, str(begin))])}>; rel="next"'}
-
-
-# --- what will go ----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Deprecation:
-    """A call that will go: since when that is known, from when on it may be gone, and the path that does its work."""
-
-    since: datetime.date
-    sunset: datetime.date
-    instead: str
-
-    def headers(self) -> dict[str, str]:
-        """The headers with which its answers announce that it will go (RFC 9745, RFC 8594)."""
-        since, sunset = (
-            datetime.datetime.combine(day, datetime.time(), datetime.UTC) for day in (self.since, self.sunset)
-        )
-        return {
-            "Deprecation": f"@{int(since.timestamp())}",
-            "Sunset": http_date(sunset),
-            "Link": f'<{PREFIX}{self.instead}>; rel="successor-version"',
-        }

@@ -116,8 +116,6 @@ def _operation(route: Route, refs: dict[tuple[Any, JsonSchemaMode], Any], schema
         "security": [] if route.role == "none" else [{"token": []}],
         "x-role": route.role,
     }
-    if route.deprecated is not None:
-        operation |= {"deprecated": True, "x-sunset": route.deprecated.sunset.isoformat()}
     if route.body:
         required = any(field.is_required() for field in route.body.model_fields.values())
         content = _content(refs[route.body, "validation"])

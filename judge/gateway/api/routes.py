@@ -27,7 +27,7 @@ from judge.common.errors import (
 from judge.config import GatewayConfig, SubmissionLimits
 from judge.gateway import asking
 from judge.gateway.api import answers
-from judge.gateway.api.answers import JSON, PREFIX, Deprecation
+from judge.gateway.api.answers import JSON, PREFIX
 from judge.gateway.auth import NOBODY, RANK, Principal
 from judge.gateway.cluster import Cluster
 from judge.gateway.identity import Identities
@@ -129,7 +129,7 @@ class Route:
     nor from the row's role, path and body. `scope` is what a token must be for where that does not follow from method
     and role. `headers` are optional request headers, with what they mean. `media` are
     other types in which the body may come, with their JSON schemas; `read` makes the body's model of one. `batch`: the
-    call is about several things, and what its calls refuse stands in the answer. `deprecated`: it will go.
+    call is about several things, and what its calls refuse stands in the answer.
     """
 
     method: Literal["GET", "HEAD", "POST", "PUT", "DELETE"]
@@ -151,7 +151,6 @@ class Route:
     errors: tuple[int, ...] = ()
     scope: str = ""
     batch: bool = False
-    deprecated: Deprecation | None = None
 
     @property
     def tagged(self) -> bool:
@@ -385,8 +384,6 @@ def register(app: Flask, services: Services, routes: list[Route]) -> None:
     for route in sorted(routes, key=lambda route: route.method != "HEAD"):
 
         def view(route: Route = route, **params: str) -> Response:
-            if route.deprecated is not None:
-                g.deprecation = route.deprecated
             return _dispatch(services, route, params)
 
         app.add_url_rule(
