@@ -7,7 +7,7 @@ import itertools
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
@@ -92,6 +92,15 @@ def _marked(char: str) -> str:
     if char == "\t" or unicodedata.category(char) == "Zs":
         return char
     return f"⟨U+{ord(char):04X}⟩"
+
+
+_LISTED = 20
+
+
+def listed(sentences: Sequence[str]) -> str:
+    """Sentences as one text: the first twenty, and how many more there are."""
+    rest = len(sentences) - _LISTED
+    return "; ".join([*sentences[:_LISTED], *([f"and {rest} more"] if rest > 0 else [])])
 
 
 # Words that are counted; those that get more than an s are written with it.

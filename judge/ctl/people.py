@@ -5,32 +5,43 @@ A password is asked for, or read from standard input; never an argument, which o
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import itertools
 import secrets
 import sys
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast
 
 import typer
+from pydantic import ValidationError
 
 from judge.common.errors import UsageError
 from judge.common.text import decimal, several
 from judge.config.allowance import Quota, Role
+from judge.ctl import context as contexts
 from judge.ctl import show, text
 from judge.ctl.api import Api, connect
+from judge.ctl.cards import cards, new_file
 from judge.ctl.options import TABLE, Output, check_choice
 from judge.model import messages as m
+from judge.model import newcomers
 from judge.model import people as p
+from judge.model.base import first_fault
 from judge.model.overview import Whoami
 
 M = TypeVar("M", p.UsersReply, p.TokensReply)
+B = TypeVar("B", p.UserAdd, p.UserFields)
 _PAGE = 500
 _GENERATED = 18  # bytes
+_IMPORT = 120.0  # seconds: hashing a thousand passwords takes a while
 
 users = typer.Typer(help="The accounts of the cluster: who may come in, in which role.", no_args_is_help=True)
 tokens = typer.Typer(help="Tokens: one's own, or as an admin anybody's.", no_args_is_help=True)
 
+DisplayName = Annotated[str | None, typer.Option("--name", help="The person's name, in any script; '' for none.")]
+Email = Annotated[str | None, typer.Option(help="The person's e-mail address; '' for none.")]
 Groups = Annotated[list[str] | None, typer.Option("--group", "-g", help="A group; repeatable.")]
 RoleOption = Annotated[str | None, typer.Option("--role", help="user, judge or admin.")]
 PerMinute = Annotated[int | None, typer.Option(help="Submissions a minute, in place of the role's; 0: no limit.")]
@@ -49,6 +60,8 @@ Generate = Annotated[bool, typer.Option("--generate", help="Make a password, and
 @users.command("add")
 def add(
     name: str,
+    display_name: DisplayName = None,
+    email: Email = None,
     role: RoleOption = None,
     group: Groups = None,
     password: Annotated[bool, typer.Option("--password", help="Ask for a password.")] = False,
@@ -64,8 +77,11 @@ def add(
 ) -> None:
     """Make an account. Without a password or identity, a token is the only way in."""
     secret = _password(stdin=stdin, generate=generate) if password or stdin or generate else None
-    body = p.UserAdd(
+    body = validated(
+        p.UserAdd,
         name=_name(name),
+        display_name=display_name or "",
+        email=email or "",
         role=_role(role) or "user",
         groups=group or [],
         password=secret,
@@ -75,6 +91,38 @@ def add(
     with connect() as api:
         user = api.call(p.User, "POST", "/users", body=body)
     _tell_user(user, output, secret if generate else None)
+
+
+@users.command("import")
+def import_users(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV; its first line names the columns.")],
+    sheet: Annotated[Path | None, typer.Option(help="Write a page to print, with a card for each person.")] = None,
+    output: Output = TABLE,
+) -> None:
+    """Make all accounts of a list, or none: user, name, email, group, password; new passwords are shown this once."""
+    try:
+        with file.open("rb") as stream:
+            data = stream.read(newcomers.BYTES + 1)
+    except OSError as exc:
+        raise UsageError(f"{file}: cannot be read: {exc.strerror}") from None
+    people = newcomers.with_passwords(newcomers.read(data, str(file)))
+    body = p.UsersAdd(users=people, idempotency_key=secrets.token_hex(16))
+    # Before the call: no password is lost because the page cannot be written.
+    with contextlib.ExitStack() as files:
+        page = None if sheet is None else files.enter_context(new_file(sheet))
+        with Api(contexts.current(), timeout=_IMPORT) as api:
+            try:
+                api.call(p.UsersAdded, "POST", "/users/batch", body=body)
+            except UsageError as exc:
+                if sheet is not None:
+                    sheet.unlink()
+                raise type(exc)(f"{file}: {exc}") from None
+            if page is not None:
+                page.write(cards(people, contexts.current().server))
+    table = show.grid("user", "name…", "password!")
+    for person in people:
+        table.add_row(person.name, person.display_name or "-", person.password or "")
+    show.tell(output, newcomers.credentials(people), table)
 
 
 @users.command("list")
@@ -105,6 +153,8 @@ def show_user(name: str, output: Output = TABLE) -> None:
 @users.command("change")
 def change(
     name: str,
+    display_name: DisplayName = None,
+    email: Email = None,
     role: RoleOption = None,
     group: Groups = None,
     no_groups: Annotated[bool, typer.Option("--no-groups", help="Take the user out of all groups.")] = False,
@@ -130,7 +180,10 @@ def change(
         if quota is not None:
             present = api.call(p.User, "GET", f"/users/{_name(name)}").quota
             quota = present.model_copy(update=quota.model_dump(exclude_none=True))
-        fields = p.UserFields(
+        fields = validated(
+            p.UserFields,
+            display_name=display_name,
+            email=email,
             role=_role(role),
             groups=[] if no_groups else group,
             identity=_identity(issuer, subject),
@@ -138,7 +191,7 @@ def change(
             quota=Quota() if no_quota else quota,
         )
         if fields == p.UserFields():
-            raise UsageError("nothing is named that should change; give --role, --group, a figure, or --issuer")
+            raise UsageError("nothing is named that should change; give --name, --role, --group, a figure, or --issuer")
         user = _put(api, name, fields)
     _tell_user(user, output)
 
@@ -256,12 +309,14 @@ def revoke_token(
 
 
 def users_table(listed_users: Iterable[p.User]) -> show.Grid:
-    table = show.grid("user", "role!", "groups…", "comes in by…", "quota…", "since (UTC)", "state!")
+    table = show.grid("user", "name…", "role!", "groups…", "e-mail…", "comes in by…", "quota…", "since (UTC)", "state!")
     for user in listed_users:
         table.add_row(
             user.name,
+            user.display_name or "-",
             user.role,
             " ".join(user.groups) or "-",
+            user.email or "-",
             _ways(user),
             ", ".join(f"{name} {value or 'unlimited'}" for name, value in user.quota if value is not None) or "-",
             user.created[:16].replace("T", " "),
@@ -312,6 +367,16 @@ def _pages(api: Api, reply: type[M], path: str, conditions: dict[str, Any]) -> I
         after = page.next
         if after is None:
             return
+
+
+def validated(model: type[B], **fields: Any) -> B:
+    """These fields as a message; UsageError names the option that is wrong."""
+    try:
+        return model(**fields)
+    except ValidationError as exc:
+        fault = first_fault(exc)
+        option = {"display_name": "--name"}.get(fault.field, f"--{fault.field}")
+        raise UsageError(f"{option}: {fault.text}") from None
 
 
 def _name(name: str) -> str:

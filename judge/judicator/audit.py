@@ -44,6 +44,7 @@ _HOUR: Final = 3600
 _APART: Final = 60
 # Fields of requests from which nothing is derived that is kept.
 _SECRET: Final = frozenset({"password", "old", "secret"})
+_UNHASHED: Final[Any] = dict.fromkeys(_SECRET, True) | {"users": {"__all__": {"password"}}}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -288,7 +289,7 @@ def to_entry(doc: AuditDocument) -> AuditEntry:
 
 
 def _hash(request: m.Message) -> str:
-    return hashlib.sha256(request.model_dump_json(exclude=set(_SECRET)).encode()).hexdigest()[:32]
+    return hashlib.sha256(request.model_dump_json(exclude=_UNHASHED).encode()).hexdigest()[:32]
 
 
 # --- what the calls of people are about --------------------------------------------------------------------------

@@ -269,6 +269,8 @@ class UserDocument(TypedDict):
 
     _id: str
     fold: str  # the name in lower case, unique: nobody is to be mistaken for another
+    display_name: NotRequired[str]
+    email: NotRequired[str]
     role: Role
     groups: list[str]
     disabled: bool

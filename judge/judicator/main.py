@@ -212,6 +212,8 @@ class Judicator:
             "user": Entry(users.get),
             "users": Entry(users.all),
             "user_add": Entry(users.add, entry.describe_add, peer=True),
+            "users_add": Entry(users.add_all, entry.describe_import, peer=True),
+            "names": Entry(users.names),
             "user_change": Entry(users.change, entry.describe_change),
             "user_password": Entry(users.password, audit.about("user.password", "name", "own")),
             "user_delete": Entry(users.delete, people.describe_delete, peer=True),

@@ -28,6 +28,7 @@ Action = Literal[
     "submission.delete",
     "user.purge",
     "user.add",
+    "user.import",
     "user.change",
     "user.disable",
     "user.enable",

@@ -6,16 +6,46 @@ Passwords travel from a gateway to a judicator, inside mutual TLS, and no furthe
 from __future__ import annotations
 
 import datetime
+import re
+import unicodedata
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal, get_args
 
-from pydantic import Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints
 
+from judge.common.text import shows
 from judge.config.allowance import Quota, Role
 from judge.model.messages import Message, SearchTime, Sha256
 
 UserName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,62}$")]
 GroupName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,62}$")]
+DISPLAY_NAME: Final = 100
+# Persian and Indic names need these, which show nothing (U+200C, U+200D).
+_JOINERS: Final = re.compile("(?<=.)[\u200c\u200d](?=.)")
+_EMAIL: Final = re.compile(r"[^\s@\"(),:;<>\[\\\]]{1,64}@[^\s@\"(),:;<>\[\\\]]{1,189}")
+
+
+def _display_name(text: str) -> str:
+    """The name in its composed form; nothing in it hides, turns other text around or is a formula of a spreadsheet."""
+    blank = "".join(" " if unicodedata.category(char) == "Zs" else char for char in text)
+    name = unicodedata.normalize("NFC", blank.strip())
+    if not shows(_JOINERS.sub("", name)):
+        raise ValueError("has characters that cannot be seen; write the name without them")
+    if name.startswith(("=", "+", "-", "@")):
+        raise ValueError(f"begins with '{name[0]}', as a formula of a spreadsheet does; write a name")
+    return name
+
+
+def _email(text: str) -> str:
+    address = text.strip()
+    if address and not (_EMAIL.fullmatch(address) and shows(address) and address[0] not in "=+-"):
+        raise ValueError("is no e-mail address; expected one such as ada@example.org")
+    return address
+
+
+# Names of people in any script; empty: none is known.
+DisplayName = Annotated[str, Field(max_length=DISPLAY_NAME), AfterValidator(_display_name)]
+Email = Annotated[str, Field(max_length=254), AfterValidator(_email)]
 # OpenID Connect Core 2: so many ASCII characters at most.
 Subject = Annotated[str, StringConstraints(min_length=1, max_length=255, pattern=r"^[ -~]+$")]
 TokenId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
@@ -26,6 +56,8 @@ SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 # The scopes of a token for which nobody says others: nothing that outlives it or that concerns others.
 USUAL: Final[tuple[Scope, ...]] = ("read", "submit")
 GROUPS: Final = 50
+# Accounts of one call: so many passwords are hashed before its deadline on a busy judicator, too.
+ACCOUNTS: Final = 1000
 # Of each kind in one question.
 CREDENTIALS: Final = 1000
 # A session that nobody ends is over after so many seconds, on the cookie and in the database.
@@ -57,6 +89,8 @@ class User(Message):
     """One account. `password`: whether there is one."""
 
     name: str
+    display_name: str = ""
+    email: str = ""
     role: Role
     groups: list[str] = Field(default_factory=list)
     disabled: bool = False
@@ -73,20 +107,55 @@ class UserRef(Message):
     name: UserName
 
 
-class UserAdd(Message):
-    """A new account; without a password or identity, tokens are the only way in."""
+class Newcomer(Message):
+    """A new account of role user. `line`: of the file that lists it, for refusals."""
 
     name: UserName
-    role: Role = "user"
+    display_name: DisplayName = ""
+    email: Email = ""
     groups: list[GroupName] = Field(default_factory=list, max_length=GROUPS)
     password: Password | None = None
+    line: int | None = Field(default=None, ge=1, lt=2**31)
+
+
+class UserAdd(Newcomer):
+    """A new account; without a password or identity, tokens are the only way in."""
+
+    role: Role = "user"
     identity: Identity | None = None
     quota: Quota = Quota()
+
+
+class UsersAdd(Message):
+    """Many new accounts, of which all are made or none."""
+
+    users: list[Newcomer] = Field(min_length=1, max_length=ACCOUNTS)
+    idempotency_key: str | None = Field(default=None, min_length=1, max_length=64, description="for the same list only")
+
+
+class UsersAdded(Message):
+    """The number of accounts that are made."""
+
+    added: int
+
+
+class NamesQuery(Message):
+    """The accounts whose display names are wanted."""
+
+    users: list[Annotated[str, Field(max_length=64)]] = Field(max_length=500)
+
+
+class NamesReply(Message):
+    """The display names by account; without those that have none."""
+
+    names: dict[str, str] = Field(default_factory=dict)
 
 
 class UserFields(Message):
     """The fields to change of an account; what is left out stays."""
 
+    display_name: DisplayName | None = None
+    email: Email | None = None
     role: Role | None = None
     groups: list[GroupName] | None = Field(default=None, max_length=GROUPS)
     disabled: bool | None = None

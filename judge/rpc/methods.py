@@ -136,6 +136,8 @@ METHODS: dict[str, Method] = {
     "user": Method(people.UserRef, people.User, _PEOPLE, _UNKNOWN, reads=True),
     "users": Method(people.UsersQuery, people.UsersReply, _PEOPLE, reads=True),
     "user_add": Method(people.UserAdd, people.User, _PEOPLE, (ConflictError,), reads=False),
+    "users_add": Method(people.UsersAdd, people.UsersAdded, _PEOPLE, (ConflictError,), reads=False),
+    "names": Method(people.NamesQuery, people.NamesReply, _PEOPLE, reads=True),
     "user_change": Method(people.UserChange, people.User, _PEOPLE, _REFUSED, reads=False),
     "user_password": Method(
         people.PasswordSet, m.Empty, _PEOPLE, (*_REFUSED, UnauthorizedError, LimitError), reads=False

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import time
 from pathlib import Path
 
 import httpx
@@ -79,6 +81,55 @@ def test_people_from_their_first_day_to_their_last(gateway, world) -> None:
     _nowhere(gateway, world, secrets)
 
 
+def test_a_class_is_imported_at_once(gateway, world, tmp_path: Path) -> None:
+    table, sheet = tmp_path / "people.csv", tmp_path / "cards.html"
+    table.write_bytes("\ufeffUser;Name;Email;Group;Password\r\nkim;Kim <b>;k@example.org;cs7;\r\n".encode())
+    with table.open("ab") as rows:
+        rows.writelines(
+            f's{number};"Süd; {number}";;cs7 lab;{FIRST if number == 1 else ""}\r\n'.encode() for number in range(60)
+        )
+    begin = time.monotonic()
+    output = ctl(gateway, "user", "import", str(table), "--sheet", str(sheet), "-o", "csv")
+    assert time.monotonic() - begin < 60
+    rows = list(csv.DictReader(output.splitlines()))
+    assert [row["user"] for row in rows] == ["kim", *(f"s{number}" for number in range(60))]
+    assert rows[1]["name"] == "Süd; 0" and rows[2]["password"] == FIRST
+    page = sheet.read_text()
+    assert page.count("<section>") == 61 and "Kim &lt;b&gt;" in page and rows[0]["password"] in page
+    assert sheet.stat().st_mode & 0o77 == 0
+    with httpx.Client(base_url=gateway[0], trust_env=False) as http:
+        for row in rows[:3]:
+            answer = http.post("/login", data={"user": row["user"], "password": row["password"]})
+            assert answer.status_code == 303
+            http.cookies.clear()
+    kim = json.loads(ctl(gateway, "user", "show", "kim", "-o", "json"))
+    assert (kim["display_name"], kim["email"], kim["groups"], kim["role"]) == (
+        "Kim <b>",
+        "k@example.org",
+        ["cs7"],
+        "user",
+    )
+    assert "Süd; 7" in ctl(gateway, "user", "list", "--group", "lab")
+    assert "Kim K." in ctl(gateway, "user", "change", "kim", "--name", "Kim K.", "--email", "")
+    # Nothing of a list that is refused is done, and nothing is left of it.
+    assert "cannot be made" in ctl(gateway, "user", "import", str(table), "--sheet", str(sheet), code=2)
+    table.write_text("user,name\nnew,New\nkim,Kim\n\nS3,Three\n")
+    other = tmp_path / "other.html"
+    refused = ctl(gateway, "user", "import", str(table), "--sheet", str(other), code=2)
+    assert (
+        f"{table}: no account is added; line 3: there is a user 'kim' already; line 5: there is a user 's3'" in refused
+    )
+    assert "there is no user 'new'" in ctl(gateway, "user", "show", "new", code=2) and not other.exists()
+    assert "line 2: user: is missing" in ctl(gateway, "user", "import", _csv(table, "name,user\nA"), code=2)
+    assert "cannot be read" in ctl(gateway, "user", "import", str(tmp_path / "none.csv"), code=2)
+    _nowhere(gateway, world, [row["password"] for row in rows])
+
+
+def _csv(path: Path, text: str) -> str:
+    path.write_text(text)
+    return str(path)
+
+
 def test_wrong_words_are_said_before_anything_is_asked(gateway) -> None:
     for arguments, sentence in (
         (("user", "add", "x y"), "is no name of a user"),
@@ -86,6 +137,8 @@ def test_wrong_words_are_said_before_anything_is_asked(gateway) -> None:
         (("user", "add", "eve", "--issuer", "https://id.example"), "--issuer and --subject go together"),
         (("user", "add", "eve", "--per-minute", "-1"), "--per-minute"),
         (("user", "add", "eve", "--password"), "there is nobody to ask"),
+        (("user", "add", "eve", "--name", "=1"), "--name: begins with '='"),
+        (("user", "change", "eve", "--email", "eve"), "--email: is no e-mail address"),
         (("user", "change", "eve"), "nothing is named that should change"),
         (("token", "create", "--scope", "root"), "choose among read, submit"),
         (("token", "create", "--expires", "soon"), "--expires"),

@@ -104,6 +104,8 @@ BODIES: dict[str, dict[str, Any]] = {
     "deliveries": {},
     "users": {},
     "user_add": {"name": "newcomer"},
+    "users_add": {"users": [{"name": "newcomer"}]},
+    "names": {"users": []},
     "user_change": {"name": "newcomer"},
     "tokens": {},
     "token_create": {"user": "newcomer"},

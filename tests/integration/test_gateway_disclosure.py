@@ -181,6 +181,7 @@ def prepare(judicator: Prepared, marks: Marks, *, exists: bool) -> None:
         "usage": UsageReply(allowance=Allowance(), waiting=0, running=0),
         "marks": MarksReply(),
         "user": people.User(name="ada", role="user", password=True, created="2026-01-31T12:00:05Z"),
+        "names": people.NamesReply(),
         "user_password": m.Empty(),
         "tokens": people.TokensReply(tokens=[TOKEN]),
         "token_create": TOKEN,

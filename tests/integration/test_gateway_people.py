@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import csv
+import io
 import re
 from typing import Any
 
@@ -55,6 +58,61 @@ def log_in(app: Any, name: str, password: str = PASSWORD) -> Browser:
     answer = browser.post("/login", "/login", user=name, password=password)
     assert answer.status_code == 303, answer.text
     return browser
+
+
+# --- many accounts -----------------------------------------------------------------------------------------------
+
+
+def test_an_admin_uploads_a_table_and_sees_the_passwords_once(app, admin) -> None:
+    browser = Browser(app.test_client(), ADMIN)
+
+    def upload(text: str, name: str = "class.csv") -> Any:
+        return browser.post("/users", "/users/import", file=(io.BytesIO(text.encode()), name))
+
+    page = upload("name,user,email\n<i>Zoë</i>,zoe,zoe@example.org\nעדה,ada7,\n")
+    assert (
+        page.status_code == 200
+        and "&lt;i&gt;Zoë&lt;/i&gt;" in page.text
+        and "no-store" in page.headers["Cache-Control"]
+    )
+    data = re.search(r"base64,([^\"]+)", page.text)
+    assert data is not None
+    rows = list(csv.DictReader(io.StringIO(base64.b64decode(data[1]).decode("utf-8-sig"))))
+    assert [row["user"] for row in rows] == ["zoe", "ada7"] and all(row["password"] in page.text for row in rows)
+    zoe = log_in(app, "zoe", rows[0]["password"])
+    assert "Zoë" in zoe.get("/me").text
+    again = upload("user\nzoe\nnew\n")
+    assert again.status_code == 409 and "line 2: there is a user &#39;zoe&#39; already" in again.text
+    wrong = upload("user,phone\nnew,1", "<class>.csv")
+    assert wrong.status_code == 400 and "&lt;class&gt;.csv: line 1: there is no column &#39;phone&#39;" in wrong.text
+    assert browser.post("/users", "/users/import").status_code == 400
+    assert zoe.post("/submit", "/users/import", file=(io.BytesIO(b"user\nnew"), "a.csv")).status_code == 403
+    assert admin("GET", "/users/new").status_code == 404
+    # Names are for judges and admins; nobody else finds the address of another.
+    check(admin("PUT", "/users/ada7", json={"email": "ada7@example.org"}), 200, "change_user")
+    add(admin, "reader", role="judge", password=PASSWORD)
+    task = check(admin("POST", "/submissions", json={**SOURCE, "user": "ada7"}), 201, "submit")["id"]
+    for judge, shown in ((log_in(app, "reader"), True), (log_in(app, "ada7", rows[1]["password"]), False)):
+        for path in ("/submissions", f"/submissions/{task}"):
+            text = judge.get(path).text
+            assert ("עדה" in text) == shown and "example.org" not in text, path
+
+
+def test_the_api_adds_many_accounts_or_none(app, admin) -> None:
+    body = {
+        "users": [{"name": "b1", "display_name": "Bé", "password": PASSWORD}, {"name": "b2"}],
+        "idempotency_key": "b",
+    }
+    for _ in range(2):
+        assert check(admin("POST", "/users/batch", json=body), 201, "add_users") == {"added": 2}
+    log_in(app, "b1")
+    refused = admin("POST", "/users/batch", json={"users": [{"name": "b3"}, {"name": "B1"}]})
+    assert refused.status_code == 409 and "users.1: there is a user 'b1' already" in refused.json["error"]
+    for wrong in ([], [{"name": "b4", "password": 7, "display_name": "\u202e"}], [{"password": PASSWORD}]):
+        answer = admin("POST", "/users/batch", json={"users": wrong})
+        assert answer.status_code == 400 and PASSWORD not in answer.text
+    person = Person(app.test_client(), USER)
+    assert person("POST", "/users/batch", json={"users": [{"name": "b5"}]}).status_code == 403
 
 
 # --- roles and scopes --------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from judge.common.errors import (
     NotFoundError,
     UnauthorizedError,
     UnavailableError,
+    UsageError,
 )
 from judge.config.allowance import Allowance, Allowances, Quota
 from judge.judicator import audit
@@ -78,6 +79,9 @@ def test_an_account_is_added_found_changed_and_deleted(people: RpcClient) -> Non
     user = call(people, "user_add", name="ada", role="judge", groups=["cs101", "cs101"], quota=Quota(waiting=3))
     assert (user.role, user.groups, user.password, user.quota.waiting) == ("judge", ["cs101"], False, 3)
     assert call(people, "user", name="ada") == user
+    named = call(people, "user_change", name="ada", display_name="Ada L.", email="ada@example.org")
+    assert (named.display_name, named.email) == ("Ada L.", "ada@example.org")
+    assert call(people, "user_change", name="ada", display_name="", email="") == user
     changed = call(people, "user_change", name="ada", role="user", groups=["cs102"], quota=Quota(per_minute=0))
     assert (changed.role, changed.groups, changed.quota) == ("user", ["cs102"], Quota(per_minute=0))
     assert call(people, "user_change", name="ada") == changed, "nothing to change"
@@ -97,6 +101,56 @@ def test_adding_again_after_a_lost_answer_is_the_same_account(people: RpcClient)
     by = ROOT.model_copy(update={"call": "one-call"})
     first, again = (people.call("user_add", p.UserAdd(name="repeated"), p.User, by=by) for _ in range(2))
     assert first == again
+
+
+def newcomers(*names: str, **fields: Any) -> list[p.Newcomer]:
+    return [p.Newcomer(name=name, password=PASSWORD, **fields) for name in names]
+
+
+def test_many_accounts_are_added_by_one_call_or_none(people: RpcClient, world: World) -> None:
+    users = [p.Newcomer(name="m1", display_name="Ma Eins", email="m1@example.org", groups=["many"]), *newcomers("m2")]
+    assert call(people, "users_add", users=users).added == 2
+    account = call(people, "user", name="m1")
+    assert (account.display_name, account.email, account.groups, account.role) == (
+        "Ma Eins", "m1@example.org", ["many"], "user",
+    )  # fmt: skip
+    assert login(people, "m2").user == "m2"
+    refused = [
+        p.Newcomer(name="M2", line=7), *newcomers("m3", line=8), p.Newcomer(name="m3", line=9),
+        p.Newcomer(name="m4", password="short", line=10),
+    ]  # fmt: skip
+    with pytest.raises(ConflictError) as caught:
+        call(people, "users_add", users=refused)
+    assert str(caught.value) == (
+        "no account is added; line 7: there is a user 'm2' already; line 9: 'm3' is in line 8 already; "
+        "line 10: password: has 5 characters; take at least 10"
+    )
+    assert world.db.users.count_documents({"_id": {"$in": ["M2", "m3", "m4"]}}) == 0
+    with pytest.raises(UsageError, match=r"no account is added; users\.0: password: "):
+        call(people, "users_add", users=[p.Newcomer(name="m5", password="m5m5m5m5m5")])
+    assert call(people, "names", users=["m1", "m2", "nobody"]).names == {"m1": "Ma Eins"}
+    entry = call(people, "audit", action="user.import").entries[-1]
+    assert entry.details["from 1"] == ["m1", "m2"] and PASSWORD not in str(entry)
+    assert "example.org" not in str(call(people, "audit", limit=500).entries), "a purge must find all that is personal"
+
+
+def test_many_accounts_are_added_once_however_often_the_call_is_tried(people: RpcClient) -> None:
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        tries = [
+            pool.submit(call, people, "users_add", users=newcomers("k1", "k2"), idempotency_key="k") for _ in range(4)
+        ]
+        assert [future.result().added for future in tries] == [2] * 4
+    with pytest.raises(ConflictError, match="there is a user 'k1' already"):
+        call(people, "users_add", users=newcomers("k1", "k2"), idempotency_key="other")
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        rivals = [
+            pool.submit(call, people, "users_add", users=newcomers(*names), idempotency_key=key)
+            for key, names in (("a", ("r1", "r2")), ("b", ("r2", "r3")))
+        ]
+        errors = [future.exception() for future in rivals]
+    assert sorted(error is None for error in errors) == [False, True]
+    assert len(call(people, "users", prefix="r").users) >= 2
+    assert {"r1", "r3"} - {user.name for user in call(people, "users", prefix="r").users} != set()
 
 
 def test_accounts_are_listed_in_pages_and_by_what_they_are(people: RpcClient) -> None:

@@ -323,6 +323,8 @@ def calls(big: World, people: RpcClient) -> dict[str, list[m.Message]]:
             p.TokensQuery(after=f"{7:013}-{7:016x}"), p.TokensQuery(after=f"99{7:011}-{7:016x}"),
         ],
         "user_add": [p.UserAdd(name="pia", password="a long phrase", role="admin")],
+        "users_add": [p.UsersAdd(users=[p.Newcomer(name="kim", display_name="Kim", password="a long phrase")])],
+        "names": [p.NamesQuery(users=["kim", "crowd1"])],
         "user": [p.UserRef(name="pia")],
         "user_change": [p.UserChange(name="pia", role="judge")],
         "user_password": [p.PasswordSet(name="pia", password="another phrase")],

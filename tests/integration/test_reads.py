@@ -115,6 +115,8 @@ def requests(world: World) -> dict[str, m.Message]:
         "users": p.UsersQuery(),
         "tokens": p.TokensQuery(),
         "user_add": p.UserAdd(name="pia", password="a long phrase"),
+        "users_add": p.UsersAdd(users=[p.Newcomer(name="kim", password="a long phrase")]),
+        "names": p.NamesQuery(users=["pia"]),
         "user": p.UserRef(name="pia"),
         "user_change": p.UserChange(name="pia", role="judge"),
         "user_password": p.PasswordSet(name="pia", password="another phrase"),

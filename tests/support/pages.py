@@ -8,6 +8,7 @@ import functools
 import importlib.util
 import math
 import os
+import secrets
 import shutil
 import struct
 import zlib
@@ -387,6 +388,18 @@ def _send(button: str, **fields: str) -> Callable[[Chrome], None]:
     return act
 
 
+def _import(table: str) -> Callable[[Chrome], None]:
+    """Upload a table of accounts; `{new}` in it is the name of one that there is not."""
+
+    def act(browser: Chrome) -> None:
+        path = browser.shots / "people.csv"
+        path.write_text(table.format(new=f"u{secrets.token_hex(6)}"), encoding="utf-8")
+        browser.element("main [name=file]").send_keys(str(path))
+        browser.press("Import")
+
+    return act
+
+
 def _wrong_limit(browser: Chrome) -> None:
     browser.element("details.more summary").click()
     browser.fill(language="c", source="int main(void) {}", cpu="soon")
@@ -473,6 +486,8 @@ PAGES = [
     Page("users-none", "users", "/users?prefix=nobody", sees="No account"),
     Page("users-wrong", "users", "/users?group=!", sees="Group: string"),
     Page("users-known", "users", "/users", act=_send("Add", name="mary"), sees="choose another name"),
+    Page("users-import", "users", "/users", act=_import("user,name\n{new},Ida Rhodes\n"), sees="shown this once"),
+    Page("users-import-wrong", "users", "/users", act=_import("user\nmary\n"), sees="line 2: there is a user"),
     Page("user", "user", "/users/mary", sees="the bot of our"),
     Page("user-wrong", "user", "/users/mary", act=_send("Save", per_minute="many"), sees="valid integer"),
     Page("user-delete", "user", "/users/mary", act=_delete_user, sees="type its name, mary, to confirm"),
@@ -571,7 +586,7 @@ def _people(client: RpcClient) -> None:
     quota = Quota(per_minute=30, waiting=20, slot_share=0.5, stored_bytes=10**9)
     for person in (
         p.UserAdd(name="grace", role="admin", password=PASSWORD),
-        p.UserAdd(name="mary", groups=groups, password=PASSWORD, quota=quota),
+        p.UserAdd(name="mary", display_name="Mary Kenneth Keller", groups=groups, password=PASSWORD, quota=quota),
         p.UserAdd(name="somebody-with-the-longest-name-that-an-account-may-have.b@b.edu"),
     ):
         client.call("user_add", person, p.User)

@@ -33,7 +33,7 @@ ANY_CALL = {error.http_status for error in (UsageError, ForbiddenError, TooLarge
 PATIENCE = {"wait", "hold"}
 # Called by pages and by the gateway itself.
 WITHOUT_ROUTE = {
-    "ping", "adds", "marks", "session_begin", "audit_tokens",
+    "ping", "adds", "marks", "names", "session_begin", "audit_tokens",
     "login", "identity_login", "credentials", "token_used",
 }  # fmt: skip
 # Calls that store something for people, by a gateway: not the executors' reports.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 
 from pydantic import TypeAdapter
 
 from judge.common import clock
-from judge.common.errors import FieldError, ForbiddenError
+from judge.common.errors import FieldError, ForbiddenError, JudgeError
 from judge.gateway import asking, auth
 from judge.gateway.api import models
 from judge.gateway.api.routes import Call, Reply, Route, named
@@ -21,6 +22,8 @@ log = logging.getLogger(__name__)
 
 _NAME, _TOKEN = TypeAdapter(p.UserName), TypeAdapter(p.TokenId)
 _NO_SESSION = "0" * 64
+# Seconds for the passwords of many accounts; each judicator that may be asked has its part of them.
+_ADDING = 120.0
 
 
 # --- what pages use as well ------------------------------------------------------------------------------------
@@ -36,6 +39,25 @@ def change(cluster: Cluster, principal: Principal, name: str, fields: p.UserFiel
     if name == principal.user and (fields.disabled or fields.role not in {None, principal.role}):
         raise ForbiddenError(f"user '{name}' is you; another admin can disable the account or change its role")
     return cluster.call("user_change", p.UserChange(name=name, **dict(fields)), p.User)
+
+
+def add_all(cluster: Cluster, principal: Principal, request: p.UsersAdd) -> p.UsersAdded:
+    """Make many accounts, or none."""
+    added = cluster.call("users_add", request, p.UsersAdded, timeout=_ADDING)
+    log.info("%s added %d users", principal.user, added.added)
+    return added
+
+
+def display_names(cluster: Cluster, principal: Principal, users: Iterable[str]) -> dict[str, str]:
+    """The display names of these users, for judges and admins; a page can be shown without them."""
+    names = sorted({*users} - {""})
+    if not principal.judges or not names:
+        return {}
+    try:
+        return cluster.call("names", p.NamesQuery(users=names), p.NamesReply).names
+    except JudgeError as exc:
+        log.warning("the page has no display names: %s", exc)
+        return {}
 
 
 def givable(principal: Principal) -> list[p.Scope]:
@@ -132,6 +154,9 @@ ROUTES: list[Route] = [
           calls=("users",)),
     Route("POST", "/users", "add_user", "Make an account", None, "admin", p.User, 201, body=p.UserAdd,
           calls=("user_add",)),
+    Route("POST", "/users/batch", "add_users", "Make many accounts of role user, or none",
+          lambda call: add_all(call.cluster, call.principal, call.body), "admin", p.UsersAdded, 201, body=p.UsersAdd,
+          calls=("users_add",)),
     Route("GET", "/users/<name>", "user", "One account",
           lambda call: call.cluster.call("user", p.UserRef(name=user_name(call.params["name"])), p.User), "admin",
           p.User, calls=("user",)),

@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 BINARY = "application/octet-stream"
 IDENTIFIER = TypeAdapter(m.Identifier)
 _PIECE = 256 * 1024
-_SECRET = frozenset({"password", "old"})  # never quoted
+_SECRET = frozenset({"password", "old", "users"})  # never quoted; `users` may have passwords
 _VALUES = 300_000  # of the JSON of a body: ten thousand tests have up to 60000
 Role = Literal["none", "user", "judge", "admin"]
 B = TypeVar("B", bound=BaseModel)

@@ -16,7 +16,7 @@ from judge.common import clock
 from judge.common.errors import ForbiddenError, JudgeError, UsageError
 from judge.gateway import asking, assets, auth
 from judge.gateway.api import handlers as api
-from judge.gateway.api import seen
+from judge.gateway.api import people, seen
 from judge.gateway.api.routes import validated
 from judge.gateway.pages import (  # noqa: F401 - each enters its views in the table
     account,
@@ -70,6 +70,7 @@ def submissions() -> Any:
         "submissions.html",
         listing=Listing(conditions, reply, error, older, newest),
         choices=_choices(conditions),
+        names=people.display_names(services.cluster, g.principal, (task.submission.user for task in reply.tasks)),
         filtered=bool(set(conditions) - {"before", "limit"}),
         visible=_visible(reply.tasks),
     )

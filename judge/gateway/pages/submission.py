@@ -15,8 +15,8 @@ from markupsafe import Markup, escape
 
 from judge.common.errors import JudgeError
 from judge.common.text import lines
+from judge.gateway.api import people, seen
 from judge.gateway.api import problems as details
-from judge.gateway.api import seen
 from judge.gateway.pages import compare, submitting, views
 from judge.gateway.pages.table import page, services
 from judge.gateway.statements.shown import Text
@@ -47,6 +47,7 @@ def submission(task_id: str) -> Any:
         task=task,
         problem=problem,
         looks=views.looks(task),
+        names=people.display_names(services.cluster, g.principal, [task.submission.user]),
         again=_edited_at(task, problem),
         compile_log=linked(task.result.compile_log, sources(task.submission)) if task.result else "",
         compared=_compared(task) if task.done and task.result is not None else {},

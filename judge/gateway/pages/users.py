@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 from flask import flash, g, redirect, render_template, request, url_for
 
 from judge.common.errors import JudgeError, NotFoundError, UsageError
+from judge.common.text import one_line
 from judge.gateway.api import people
 from judge.gateway.api.routes import validated
 from judge.gateway.pages.account import token_wanted
 from judge.gateway.pages.table import listing, page, reason, services
 from judge.model import messages as m
+from judge.model import newcomers
 from judge.model import people as p
 
 _CONDITIONS = ("prefix", "group", "role", "disabled", "after")
@@ -23,16 +26,16 @@ def users() -> Any:
     return _users()
 
 
-def _users(error: str = "", new: dict[str, str] | None = None, status: int = 200) -> Any:
+def _users(error: str = "", new: dict[str, str] | None = None, status: int = 200, import_error: str = "") -> Any:
     accounts = listing("users", p.UsersQuery, p.UsersReply(users=[]), _CONDITIONS)
-    text = render_template("users.html", listing=accounts, error=error, new=new or {})
+    text = render_template("users.html", listing=accounts, error=error, new=new or {}, import_error=import_error)
     return text, 400 if accounts.error else status
 
 
 @page("/users", "POST", name="user_add", role="admin")
 def add() -> Any:
     """A new account, or the page with what is wrong."""
-    new = {name: request.form.get(name, "").strip() for name in ("name", "role", "groups")}
+    new = {name: request.form.get(name, "").strip() for name in ("name", "display_name", "email", "role", "groups")}
     password = request.form.get("password", "")
     fields = {**new, "groups": _groups(new["groups"]), **({"password": password} if password else {})}
     try:
@@ -41,6 +44,23 @@ def add() -> Any:
         return _users(reason(exc), new, exc.http_status)
     flash(f"{account.name} is added.", "good")
     return redirect(url_for("user", name=account.name), 303)
+
+
+@page("/users/import", "POST", name="users_import", role="admin")
+def import_users() -> Any:
+    """The page with the new passwords, which are shown this once; or what is wrong with the list."""
+    file = request.files.get("file")
+    try:
+        if file is None or not file.filename:
+            raise UsageError("no file is chosen; choose a table in CSV")
+        data = file.stream.read(newcomers.BYTES + 1)
+        accounts = newcomers.with_passwords(newcomers.read(data, one_line(file.filename[:100])))
+        people.add_all(services.cluster, g.principal, p.UsersAdd(users=accounts))
+    except JudgeError as exc:
+        return _users(import_error=reason(exc), status=exc.http_status)
+    table = base64.b64encode(newcomers.written(accounts).encode("utf-8-sig")).decode()
+    address = (services.config.public_url or request.host_url).rstrip("/")
+    return render_template("users_added.html", accounts=accounts, table=table, address=address)
 
 
 @page("/users/<name>", role="admin")
@@ -75,7 +95,13 @@ def change(name: str) -> Any:
 
 def _save(name: str) -> str:
     quota = {field: value for field in _QUOTAS if (value := request.form.get(field, "").strip())}
-    fields = {"role": request.form.get("role"), "groups": _groups(request.form.get("groups", "")), "quota": quota}
+    personal = {field: request.form.get(field, "") for field in ("display_name", "email")}
+    fields = {
+        **personal,
+        "role": request.form.get("role"),
+        "groups": _groups(request.form.get("groups", "")),
+        "quota": quota,
+    }
     people.change(services.cluster, g.principal, name, validated(p.UserFields, fields, "the form"))
     return f"{name} is changed."
 

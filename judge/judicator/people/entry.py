@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from judge.common import clock
 from judge.common.errors import ConflictError, ForbiddenError, UnauthorizedError
+from judge.common.text import several
 from judge.judicator.audit import Act
 from judge.judicator.database import Database
 from judge.judicator.documents import UserDocument, arrival_of
@@ -18,7 +19,7 @@ from judge.judicator.people.throttle import Throttle
 from judge.judicator.people.tokens import Tokens
 from judge.judicator.people.users import Users, new_user
 from judge.model.messages import Empty
-from judge.model.people import IdentityLogin, Login, Person, SessionBegin, SessionEnd, UserAdd, UserRef
+from judge.model.people import IdentityLogin, Login, Person, SessionBegin, SessionEnd, UserAdd, UserRef, UsersAdd
 from judge.mongodb.store import Bson
 from judge.rpc.server import Peer
 
@@ -27,6 +28,9 @@ log = logging.getLogger(__name__)
 # Sessions of one person, and of one of their tokens: more than the browsers in use, and few for the database.
 MOST_SESSIONS: Final = 50
 MOST_SESSIONS_OF_TOKEN: Final = 10
+# What a purge is to delete is not in the trail, which stays.
+_PERSONAL: Final = frozenset({"display_name", "email"})
+_LISTED: Final = 40
 
 
 class People:
@@ -174,12 +178,20 @@ def to_person(doc: UserDocument) -> Person:
 
 
 async def describe_add(request: UserAdd, _: Peer) -> Act:
-    details = request.model_dump(mode="json", exclude_defaults=True, exclude={"name", "password"})
+    details = request.model_dump(mode="json", exclude_defaults=True, exclude={"name", "password", "line", *_PERSONAL})
     return Act("user.add", request.name, {"role": request.role, **details})
 
 
+async def describe_import(request: UsersAdd, _: Peer) -> Act:
+    """All names are in the trail; a list in it has at most forty entries."""
+    names = [newcomer.name for newcomer in request.users]
+    details = {f"from {start + 1}": names[start : start + _LISTED] for start in range(0, len(names), _LISTED)}
+    return Act("user.import", several(len(names), "account"), details)
+
+
 async def describe_change(request: Any, _: Peer) -> Act:
-    details = request.model_dump(mode="json", exclude_none=True, exclude={"name", "disabled"})
+    details = request.model_dump(mode="json", exclude_none=True, exclude={"name", "disabled", *_PERSONAL})
+    details |= {name: "changed" for name in sorted(_PERSONAL) if getattr(request, name) is not None}
     if request.disabled is None:
         return Act("user.change", request.name, details)
     return Act("user.disable" if request.disabled else "user.enable", request.name, details)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import unicodedata
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
@@ -47,6 +48,16 @@ class Passwords:
     async def digest(self, password: str) -> str:
         """The digest to store, with its parameters and salt. UnavailableError while too many are asked for."""
         return await self._run(functools.partial(_HASHER.hash, _plain(password)))
+
+    async def digests(self, passwords: Sequence[str | None]) -> list[str | None]:
+        """The digests of many passwords; as many at once as there are threads, so that a log-in waits for one only."""
+        digests: list[str | None] = []
+        for start in range(0, len(passwords), _THREADS):
+            digests += await asyncio.gather(*map(self._digest_if_any, passwords[start : start + _THREADS]))
+        return digests
+
+    async def _digest_if_any(self, password: str | None) -> str | None:
+        return None if password is None else await self.digest(password)
 
     async def verify(self, digest: str | None, password: str) -> bool:
         """Return whether this is the password; without a digest False, after as long a time. Errors as `digest`."""

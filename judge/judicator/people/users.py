@@ -12,13 +12,15 @@ from typing import Any, Final
 
 from bson import Timestamp
 from pymongo import ReturnDocument
-from pymongo.errors import DuplicateKeyError
+from pymongo.errors import BulkWriteError, DuplicateKeyError
+from pymongo.read_concern import ReadConcern
 
 from judge.common import clock
-from judge.common.errors import ConflictError, NotFoundError, UnauthorizedError
+from judge.common.errors import ConflictError, FieldError, NotFoundError, UnauthorizedError, UsageError
+from judge.common.text import listed
 from judge.config.allowance import Quota
 from judge.judicator.batching import Batcher
-from judge.judicator.database import Database
+from judge.judicator.database import MAJORITY, Database
 from judge.judicator.documents import UserDocument, iso
 from judge.judicator.events import removal
 from judge.judicator.people.passwords import Passwords, check_new
@@ -113,6 +115,65 @@ class Users:
         account = await self.insert(doc)
         log.info("user '%s' added with role %s", account["_id"], account["role"])
         return to_user(account)
+
+    async def add_all(self, request: p.UsersAdd, peer: Peer) -> p.UsersAdded:
+        """Make all of these accounts, or none; ConflictError, UsageError with a sentence for each that cannot be."""
+        call = f"key {request.idempotency_key}" if request.idempotency_key else peer.by.call
+        added = p.UsersAdded(added=len(request.users))
+        if await self._added_before(request, call):
+            return added
+        digests = await self._passwords.digests([newcomer.password for newcomer in request.users])
+        docs = []
+        for newcomer, digest in zip(request.users, digests, strict=True):
+            doc = new_user(p.UserAdd(**dict(newcomer)), peer)
+            doc["call"] = call
+            if digest is not None:
+                doc["password"] = digest
+            docs.append(doc)
+        try:
+            async with self._db.client.start_session() as session:
+                await session.with_transaction(
+                    lambda session: self._col.insert_many(docs, session=session),
+                    read_concern=ReadConcern("local"),
+                    write_concern=MAJORITY,
+                )
+        except BulkWriteError:  # another call has made some of them meanwhile
+            if not await self._added_before(request, call):
+                raise
+        log.info("%d users added", len(docs))
+        return added
+
+    async def _added_before(self, request: p.UsersAdd, call: str) -> bool:
+        """Whether an earlier try of this call has made the accounts; the errors of `add_all`."""
+        await self._db.catch_up()
+        folds = [newcomer.name.lower() for newcomer in request.users]
+        projection = {"fold": 1, "call": 1}
+        existing = {doc["fold"]: doc async for doc in self._col.find({"fold": {"$in": folds}}, projection)}
+        if set(existing) == set(folds) and all(doc["call"] == call for doc in existing.values()):
+            return True
+        faults = []
+        earlier: dict[str, str] = {}
+        for index, (newcomer, fold) in enumerate(zip(request.users, folds, strict=True)):
+            place = f"users.{index}" if newcomer.line is None else f"line {newcomer.line}"
+            if fold in existing:
+                faults.append(f"{place}: there is a user '{existing[fold]['_id']}' already")
+            if fold in earlier:
+                faults.append(f"{place}: '{newcomer.name}' is in {earlier[fold]} already")
+            earlier[fold] = place
+            if newcomer.password is not None:
+                try:
+                    check_new(newcomer.password, newcomer.name)
+                except FieldError as exc:
+                    faults.append(f"{place}: {exc}")
+        if faults:
+            raise (ConflictError if existing else UsageError)(f"no account is added; {listed(faults)}")
+        return False
+
+    async def names(self, request: p.NamesQuery) -> p.NamesReply:
+        """The display names of accounts."""
+        query = {"_id": {"$in": request.users}, "display_name": {"$gt": ""}}
+        docs = self._col.find(query, {"display_name": 1})
+        return p.NamesReply(names={doc["_id"]: doc["display_name"] async for doc in docs})
 
     async def insert(self, doc: UserDocument) -> UserDocument:
         """Store a new account; when an earlier try of the same call has stored it, that one is answered."""
@@ -287,6 +348,10 @@ def new_user(request: p.UserAdd, peer: Peer) -> UserDocument:
         "arrival": Timestamp(0, 0),  # mongod puts its logical clock in the place of an empty timestamp
         "call": peer.by.call,
     }
+    if request.display_name:
+        doc["display_name"] = request.display_name
+    if request.email:
+        doc["email"] = request.email
     if request.identity is not None:
         doc["identity"] = request.identity.model_dump()
     if quota := request.quota.model_dump(exclude_none=True):
@@ -298,6 +363,8 @@ def to_user(doc: UserDocument, tokens: int = 0) -> p.User:
     identity: dict[str, Any] | None = doc.get("identity")
     return p.User(
         name=doc["_id"],
+        display_name=doc.get("display_name", ""),
+        email=doc.get("email", ""),
         role=doc["role"],
         groups=doc["groups"],
         disabled=doc["disabled"],
