@@ -37,6 +37,8 @@ class Commands(LaterCommands):
         "purge": "judge.ctl.deleting:purge",
         "webhook": "judge.ctl.webhook:app",
         "user": "judge.ctl.people:users",
+        "sources": "judge.ctl.exporting:app",
+        "results": "judge.ctl.results:results",
         "token": "judge.ctl.people:tokens",
         "passwd": "judge.ctl.people:own_passwd",
         "audit": "judge.ctl.trail:audit",

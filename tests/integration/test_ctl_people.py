@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import time
 from pathlib import Path
 
@@ -84,8 +85,8 @@ def test_people_from_their_first_day_to_their_last(gateway, world) -> None:
 def test_a_class_is_imported_at_once(gateway, world, tmp_path: Path) -> None:
     table, sheet = tmp_path / "people.csv", tmp_path / "cards.html"
     table.write_bytes("\ufeffUser;Name;Email;Group;Password\r\nkim;Kim <b>;k@example.org;cs7;\r\n".encode())
-    with table.open("ab") as rows:
-        rows.writelines(
+    with table.open("ab") as file:
+        file.writelines(
             f's{number};"Süd; {number}";;cs7 lab;{FIRST if number == 1 else ""}\r\n'.encode() for number in range(60)
         )
     begin = time.monotonic()
@@ -99,8 +100,10 @@ def test_a_class_is_imported_at_once(gateway, world, tmp_path: Path) -> None:
     assert sheet.stat().st_mode & 0o77 == 0
     with httpx.Client(base_url=gateway[0], trust_env=False) as http:
         for row in rows[:3]:
-            answer = http.post("/login", data={"user": row["user"], "password": row["password"]})
-            assert answer.status_code == 303
+            csrf = re.search(r'name="csrf" value="([^"]+)"', http.get("/login").text)
+            assert csrf is not None
+            data = {"csrf": csrf[1], "user": row["user"], "password": row["password"]}
+            assert http.post("/login", data=data).status_code == 303
             http.cookies.clear()
     kim = json.loads(ctl(gateway, "user", "show", "kim", "-o", "json"))
     assert (kim["display_name"], kim["email"], kim["groups"], kim["role"]) == (
@@ -123,6 +126,11 @@ def test_a_class_is_imported_at_once(gateway, world, tmp_path: Path) -> None:
     assert "line 2: user: is missing" in ctl(gateway, "user", "import", _csv(table, "name,user\nA"), code=2)
     assert "cannot be read" in ctl(gateway, "user", "import", str(tmp_path / "none.csv"), code=2)
     _nowhere(gateway, world, [row["password"] for row in rows])
+
+
+def test_results_are_a_table(gateway) -> None:
+    assert json.loads(ctl(gateway, "results", "-p", "none", "--since", "2h", "-o", "json")) == []
+    assert "--since: 'soon' is no time" in ctl(gateway, "results", "--since", "soon", code=2)
 
 
 def _csv(path: Path, text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import csv
+import datetime
 import io
 import re
 from typing import Any
@@ -14,11 +15,13 @@ import pytest
 from judge.common import clock
 from judge.config.allowance import Allowance, Allowances
 from judge.gateway import identity
+from judge.gateway.api import results
 from judge.gateway.auth import FileTokens, of_account, widened
 from judge.judicator.people import throttle
+from judge.model import results as r
 from judge.model.people import SCOPES
 from tests.support.gateway import ADMIN, USER, Browser, Person, check, make_config, running_gateway
-from tests.support.judicators import World
+from tests.support.judicators import World, finished, imported, write
 from tests.support.servers import wait_for
 
 PASSWORD = "correct horse battery"
@@ -113,6 +116,48 @@ def test_the_api_adds_many_accounts_or_none(app, admin) -> None:
         assert answer.status_code == 400 and PASSWORD not in answer.text
     person = Person(app.test_client(), USER)
     assert person("POST", "/users/batch", json={"users": [{"name": "b5"}]}).status_code == 403
+
+
+# --- results -----------------------------------------------------------------------------------------------------
+
+
+def test_judges_get_what_each_person_has_reached(app, admin, world, monkeypatch) -> None:
+    monkeypatch.setattr(results, "_PAGE", 2)
+    imported(world.client("gateway-1"), "sums")
+    add(admin, "r1", display_name="Ro Eins", groups=["results"])
+    add(admin, "teacher", role="judge", password=PASSWORD)
+    long_ago = datetime.datetime(2026, 1, 31, 12, tzinfo=datetime.UTC)
+    problem = {"problem": {"name": "sums", "hash": "0" * 64}}
+    for user, verdict, day in (("r1", "WA", 0), ("r1", "AC", 1), ("r1", "AC", 2), ("r1", "TLE", 3), ("r2", "WA", 4)):
+        since = long_ago + datetime.timedelta(days=day)
+        write(world.db, finished(1, user=user, verdict=verdict, since=since, **problem))
+
+    def rows(**query: str) -> list[tuple[Any, ...]]:
+        merged = every(admin, **query)
+        return [(row["user"], row["verdict"], row["attempts"], (row["solved"] or "")[:10]) for row in merged]
+
+    def every(person: Person, **query: str) -> list[dict[str, Any]]:
+        parts, before = [], None
+        while True:
+            part = check(person("GET", "/results", query_string={**query, "before": before or ""}), 200, "results")
+            parts += [r.ProblemResult(**row) for row in part["results"]]
+            before = part["next"]
+            if before is None:
+                return [row.model_dump(mode="json") for row in r.merged(parts)]
+
+    wait_for(lambda: len(admin("GET", "/submissions?problem=sums").json["tasks"]) == 5, what="a majority has them")
+    assert rows(problem="sums") == [("r1", "AC", 4, "2026-02-01"), ("r2", "WA", 1, "")]
+    assert rows(problem="sums", group="results") == [("r1", "AC", 4, "2026-02-01")]
+    assert rows(problem="sums", since="2026-02-02T00:00:00Z") == [("r1", "AC", 2, "2026-02-02"), ("r2", "WA", 1, "")]
+    assert rows(problem="sums", until="2026-02-01T12:00:00Z") == [("r1", "WA", 1, "")]
+    teacher = log_in(app, "teacher")
+    assert "/results.csv?problem=sums" in teacher.get("/submissions?problem=sums").text
+    table = teacher.get("/results.csv?problem=sums")
+    lines = list(csv.reader(io.StringIO(table.data.decode("utf-8-sig"))))
+    assert lines[1] == ["r1", "Ro Eins", "sums", "AC", "", "4", "2026-02-01T12:00:00.000Z"] and len(lines) == 3
+    assert teacher.get("/results.csv?since=soon").status_code == 400
+    assert Person(app.test_client(), USER)("GET", "/results").status_code == 403
+    assert Browser(app.test_client(), USER).get("/results.csv").status_code == 403
 
 
 # --- roles and scopes --------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from judge.gateway.api import (
     openapi,
     people,
     rejudge,
+    results,
     streaming,
 )
 from judge.gateway.api import problems as problem_routes
@@ -373,6 +374,7 @@ ROUTES: list[Route] = [
           None, "admin", w.Resent, body=w.Resend, calls=("webhook_resend",)),
     *streaming.ROUTES,
     *people.ROUTES,
+    *results.ROUTES,
     Route("GET", "/languages", "languages", "The languages that live executors judge",
           lambda call: models.LanguagesReply(languages=languages(call.cluster)), "user", models.LanguagesReply,
           calls=("executors",)),

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from flask import Flask, flash, g, redirect, render_template, request, url_for
+from flask import Flask, Response, flash, g, redirect, render_template, request, url_for
 from markupsafe import Markup, escape
 
 import judge
@@ -17,7 +17,8 @@ from judge.common.errors import ForbiddenError, JudgeError, UsageError
 from judge.gateway import asking, assets, auth
 from judge.gateway.api import handlers as api
 from judge.gateway.api import people, seen
-from judge.gateway.api.routes import validated
+from judge.gateway.api.results import every_result
+from judge.gateway.api.routes import parse_query, validated
 from judge.gateway.pages import (  # noqa: F401 - each enters its views in the table
     account,
     editor,
@@ -36,7 +37,9 @@ from judge.gateway.pages import (  # noqa: F401 - each enters its views in the t
 )
 from judge.gateway.pages.table import PAGES, Listing, Page, View, page, services
 from judge.model import messages as m
+from judge.model import results
 from judge.model.overview import MarksReply, MarksRequest
+from judge.model.results import ResultsQuery
 
 log = logging.getLogger(__name__)
 
@@ -82,6 +85,14 @@ def _visible(tasks: Sequence[m.Task]) -> set[str] | None:
     if g.principal.judges or not any(task.submission.problem for task in tasks):
         return None
     return {problem.name for problem in api.problems(services.cluster).problems}
+
+
+@page("/results.csv", role="judge", subject="the results of all people")
+def results_csv() -> Any:
+    """The results as a file, by the conditions of the API's call."""
+    rows = every_result(services.cluster, g.principal, parse_query(ResultsQuery))
+    headers = {"Content-Disposition": "attachment; filename=results.csv"}
+    return Response(results.written(rows).encode("utf-8-sig"), mimetype="text/csv", headers=headers)
 
 
 def _choices(conditions: Mapping[str, str]) -> list[tuple[str, str, list[tuple[str, str]]]]:
