@@ -435,7 +435,8 @@ def test_problems(ada, admin, prepared):
 def test_search(admin, prepared):
     prepared.answers["search"] = lambda request: m.SearchReply(tasks=[make_task()], next=ID)
     page = admin.get("/submissions?verdict=WA&language=klingon&problem=hello&user=")
-    assert prepared.asked[-2][1] == m.SearchRequest(verdict="WA", language="klingon", problem="hello", limit=25)
+    search = m.SearchRequest(verdict="WA", language="klingon", problem="hello", limit=25)
+    assert search in [asked[1] for asked in prepared.asked]
     assert "Accepted, or ran</option>" in page.text and '<option value="pending">Waiting</option>' in page.text
     assert '<option value="WA" selected>' in page.text and '<option value="klingon" selected>' in page.text
     assert f"verdict=WA&amp;language=klingon&amp;problem=hello&amp;before={ID}" in page.text
