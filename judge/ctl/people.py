@@ -118,7 +118,7 @@ def import_users(
                     sheet.unlink()
                 raise type(exc)(f"{file}: {exc}") from None
             if page is not None:
-                page.write(cards(people, contexts.current().server))
+                page.write(cards(people, contexts.current().page or contexts.current().server))
     table = show.grid("user", "name…", "password!")
     for person in people:
         table.add_row(person.name, person.display_name or "-", person.password or "")
