@@ -149,7 +149,8 @@ _PATTERNS: Final = {
 def expected(error: Mapping[str, Any]) -> str:
     """An error of pydantic in the words of this project, without what was given; `ctx` is used where it is there."""
     text = str(error["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
-    context = error.get("ctx", {})
+    bounds = error.get("ctx", {})
+    context = {name: f"{bound:g}" if isinstance(bound, float) else bound for name, bound in bounds.items()}
     if context.get("pattern") in _PATTERNS:
         return _PATTERNS[context["pattern"]]
     try:

@@ -117,7 +117,7 @@ def test_the_page_has_all_that_one_needs_to_solve_it(ada):
     assert text.index("Sample input 1") < text.index("In the first sample") < text.index("Sample input 2")
     assert text.index("Sample input 2") < text.index("Scoring") < text.index("Sample input 3")
     assert "<math" in page.text and "{{" not in page.text and "$" not in text
-    assert 'action="/problems/caves"' in page.text
+    assert 'action="/problems/caves' in page.text
 
 
 def test_the_policy_of_the_page_allows_its_pdf_and_nothing_more(ada):
