@@ -80,6 +80,7 @@ def test_the_rows_of_a_verdict_and_a_call_name_each_test_that_fails(run: Run) ->
 
 # They name a language, and do not change with the table.
 OF_ONE_LANGUAGE = {
+    "judge/gateway/pages/reference.py": "an example of a submission",
     "judge/problems/checktestdata.py": "what descriptions of inputs are turned into",
     "judge/problems/expectations.py": "C is judged as C++ where a package's folder says both",
 }
