@@ -362,7 +362,7 @@ def interactive(put: Callable[[bytes], str], name: str = "guess") -> ProblemMani
 
 
 # Endpoints of the gateway that are no pages: a redirection to the icon, and nginx's question about large bodies.
-NO_PAGES = {"favicon", "admission"}
+NO_PAGES = {"admission", "favicon", "results_csv"}
 ADMIN, PERSON = "grace", "mary"
 
 
@@ -484,12 +484,12 @@ PAGES = [
     Page("me-password-wrong", "me", "/me", PERSON, _differing_passwords, "differ"),
     Page("users", "users", "/users", sees="disabled"),
     Page("users-none", "users", "/users?prefix=nobody", sees="No account"),
-    Page("users-wrong", "users", "/users?group=!", sees="Group: string"),
+    Page("users-wrong", "users", "/users?group=!", sees="Group: expected a name"),
     Page("users-known", "users", "/users", act=_send("Add", name="mary"), sees="choose another name"),
     Page("users-import", "users", "/users", act=_import("user,name\n{new},Ida Rhodes\n"), sees="shown this once"),
     Page("users-import-wrong", "users", "/users", act=_import("user\nmary\n"), sees="line 2: there is a user"),
     Page("user", "user", "/users/mary", sees="the bot of our"),
-    Page("user-wrong", "user", "/users/mary", act=_send("Save", per_minute="many"), sees="valid integer"),
+    Page("user-wrong", "user", "/users/mary", act=_send("Save", per_minute="many"), sees="expected an integer"),
     Page("user-delete", "user", "/users/mary", act=_delete_user, sees="type its name, mary, to confirm"),
     Page("user-token", "user", "/users/mary", act=_token, sees="shown this once"),
     Page("user-disabled", "user", "/users/linus", sees="Enable"),
