@@ -99,8 +99,8 @@ _LISTED = 20
 
 def listed(sentences: Sequence[str]) -> str:
     """Sentences as one text: the first twenty, and how many more there are."""
-    rest = len(sentences) - _LISTED
-    return "; ".join([*sentences[:_LISTED], *([f"and {rest} more"] if rest > 0 else [])])
+    unlisted = len(sentences) - _LISTED
+    return "; ".join([*sentences[:_LISTED], *([f"and {unlisted} more"] if unlisted > 0 else [])])
 
 
 # Words that are counted; those that get more than an s are written with it.
@@ -159,7 +159,7 @@ def expected(error: Mapping[str, Any]) -> str:
         return re.sub(r"^\w+ should (?:be|have|match) ", "expected ", text)
 
 
-def meant(name: str, names: Iterable[str], otherwise: str) -> str:
+def suggestion(name: str, names: Iterable[str], otherwise: str) -> str:
     """`did you mean 'hello'?`, by the most similar of the first 500 names; without one `otherwise`."""
     near = difflib.get_close_matches(name[:64], itertools.islice(names, 500), n=1)
     return f"did you mean '{near[0]}'?" if near else otherwise

@@ -55,8 +55,8 @@ def export(
         save({"info.csv": _info(info)}, directory)
     people = len({task.submission.user for task in chosen})
     data = {"directory": str(directory), "submissions": len(chosen), "people": people}
-    words = f"{several(len(chosen), 'submission')} of {people} written to {directory}"
-    show.tell(output, data, words)
+    sentence = f"{several(len(chosen), 'submission')} of {people} written to {directory}"
+    show.tell(output, data, sentence)
 
 
 def _chosen(api: Api, problem: str, group: str | None, *, best: bool) -> list[m.Task]:

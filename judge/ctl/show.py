@@ -367,8 +367,8 @@ def executors_table(executors: Sequence[ExecutorState]) -> Grid:
 
 def _executor_word(state: ExecutorState) -> Text:
     drained = "draining" if state.executing else "drained"
-    word = "down" if not state.alive else drained if state.drain else "up"
-    return Text(word, style={"up": "green", "down": "bold red"}.get(word, "yellow"))
+    state_name = "down" if not state.alive else drained if state.drain else "up"
+    return Text(state_name, style={"up": "green", "down": "bold red"}.get(state_name, "yellow"))
 
 
 def print_whoami(caller: Whoami) -> None:

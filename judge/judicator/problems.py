@@ -16,7 +16,7 @@ from pymongo.errors import DuplicateKeyError
 
 from judge.common import clock, failpoint
 from judge.common.errors import FieldError, ForbiddenError, JudgeError, NotFoundError, PackageError, TooLargeError
-from judge.common.text import meant
+from judge.common.text import suggestion
 from judge.judicator.batching import Batcher
 from judge.judicator.blobs import Blobs, unmark
 from judge.judicator.database import Database
@@ -322,7 +322,9 @@ def visible_to(doc: ProblemDocument, caller: Caller, now: datetime.datetime) -> 
 
 
 def _unknown(name: str, names: Sequence[str] = ()) -> NotFoundError:
-    return NotFoundError(f"there is no problem '{name}'; {meant(name, names, '`judgectl problem list` lists them')}")
+    return NotFoundError(
+        f"there is no problem '{name}'; {suggestion(name, names, '`judgectl problem list` lists them')}"
+    )
 
 
 def _info(doc: ProblemDocument, caller: Caller) -> ProblemInfo:

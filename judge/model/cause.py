@@ -1,4 +1,4 @@
-"""The cause of a run, for who is told of verdicts."""
+"""Causes of runs: receivers of verdicts hear of a person's runs, and of the system's own on demand."""
 
 from __future__ import annotations
 

@@ -33,8 +33,8 @@ def labels_of(keywords: Any, difficulty: Any) -> Labels:
     """The labels by `keywords` and `difficulty` of a stranger's problem.yaml; what cannot be one is left out."""
     if isinstance(keywords, str):
         keywords = keywords.split("," if "," in keywords else None)
-    words = [item for item in keywords if isinstance(item, str)] if isinstance(keywords, list) else []
-    tags = [re.sub("[ ,]+", "-", _printable(word.lower()))[:_LONGEST] for word in words]
+    texts = [item for item in keywords if isinstance(item, str)] if isinstance(keywords, list) else []
+    tags = [re.sub("[ ,]+", "-", _printable(text.lower()))[:_LONGEST] for text in texts]
     text = str(difficulty) if isinstance(difficulty, str | int | float) else ""
     return Labels(tags=list(dict.fromkeys(filter(None, tags)))[:TAGS], difficulty=_printable(text)[:_LONGEST])
 

@@ -63,7 +63,7 @@ def read(data: bytes, file: str) -> list[Newcomer]:
     if faults:
         raise UsageError(f"{file}: no account is added; {listed(faults)}")
     if not newcomers:
-        raise UsageError(f"{file}: has nobody below its first line, which names the columns; add a line per person")
+        raise UsageError(f"{file}: has no person; add a line for each person below the line of column names")
     return newcomers
 
 

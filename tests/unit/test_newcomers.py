@@ -79,7 +79,7 @@ def test_fields_come_in_any_order_and_may_be_left_out():
     ("text", "sentence"),
     [
         ("", "is empty"),
-        ("user\n", "has nobody below its first line"),
+        ("user\n", "has no person"),
         ("user,phone\nada,1", "line 1: there is no column 'phone'; expected user, name, email, group, password"),
         ("user,USER\nada,1", "line 1: names a column twice"),
         ("name\nAda", "line 1: has no column 'user'"),

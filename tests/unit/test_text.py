@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, ValidationError
 
-from judge.common.text import decimal, meant, unequal
+from judge.common.text import decimal, suggestion, unequal
 from judge.model.base import first_fault
 from judge.model.messages import TaskId
 
@@ -70,5 +70,5 @@ def test_a_wrong_value_is_told_in_plain_words(fields: dict[str, Any], sentence: 
 
 
 def test_a_name_is_compared_with_those_that_are_there() -> None:
-    assert meant("helo", ["world", "hello"], "look") == "did you mean 'hello'?"
-    assert meant("helo", ["world"], "look") == meant("helo", [], "look") == "look"
+    assert suggestion("helo", ["world", "hello"], "look") == "did you mean 'hello'?"
+    assert suggestion("helo", ["world"], "look") == suggestion("helo", [], "look") == "look"

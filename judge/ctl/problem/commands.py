@@ -113,8 +113,8 @@ def problem_new(
     """Write a small package that passes every check, to be edited: statement, tests, validator, submissions."""
     check_choice("--type", problem_type, *template.TYPES)
     files = template.create(target, problem_type)
-    words = f"{target}: {len(files)} files written; edit them, then 'judgectl problem check {target}'"
-    show.tell(output, {"problem": target.name, "files": files}, words)
+    sentence = f"{target}: {len(files)} files written; edit them, then 'judgectl problem check {target}'"
+    show.tell(output, {"problem": target.name, "files": files}, sentence)
 
 
 @app.command("check")
@@ -325,8 +325,8 @@ def problem_owners(
 def _labelled(
     tags: list[str] | None, difficulty: str | None, order: int | None, visibility: Visibility | None = None
 ) -> ProblemFields:
-    words = tags and " ".join(tags).replace(",", " ").split()
-    values = {"tags": words, "difficulty": difficulty, "order": order}
+    tag_list = tags and " ".join(tags).replace(",", " ").split()
+    values = {"tags": tag_list, "difficulty": difficulty, "order": order}
     try:
         return ProblemFields.model_validate({"visibility": visibility, **values})
     except ValidationError as exc:

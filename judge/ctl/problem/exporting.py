@@ -12,7 +12,7 @@ from typing import IO
 from pydantic import ValidationError
 
 from judge.common.errors import ConflictError, NotFoundError, PackageError, UnavailableError, UsageError
-from judge.common.text import meant
+from judge.common.text import suggestion
 from judge.ctl.api import Api
 from judge.model.problem import FileIndex, ProblemInfo, ProblemManifest, ProblemsReply
 
@@ -24,7 +24,7 @@ def find(api: Api, name: str) -> ProblemInfo:
     """One problem of the cluster; NotFoundError."""
     infos = {info.name: info for info in api.call(ProblemsReply, "GET", "/problems").problems}
     if name not in infos:
-        raise NotFoundError(f"problem '{name}' does not exist; {meant(name, infos, 'see judgectl problem list')}")
+        raise NotFoundError(f"problem '{name}' does not exist; {suggestion(name, infos, 'see judgectl problem list')}")
     return infos[name]
 
 

@@ -77,10 +77,10 @@ def _sample(package: Package, test: ProblemTest) -> str:
     files = package.manifest.sample_files.get(test.name, {})
     interaction = package.manifest.interactions.get(test.name)
     parts = {"Interaction": interaction} if interaction else {"Input": test.input, "Answer": test.answer}
-    shown = {"Input": files.get("in.statement"), "Answer": files.get("ans.statement") or files.get("out")}
+    sources = {"Input": files.get("in.statement"), "Answer": files.get("ans.statement") or files.get("out")}
     text = f"<h3>Sample {escape(test.name.removeprefix('sample/'))}</h3>\n"
     for title, sha in parts.items():
-        with package.open(shown.get(title) or sha) as file:
+        with package.open(sources.get(title) or sha) as file:
             data = file.read(_SAMPLE_BYTES).decode("utf-8", "replace")
         text += f"<h4>{title}</h4>\n<pre>{escape(data)}</pre>\n"
     return text

@@ -11,7 +11,7 @@ from flask import Response, request
 from pydantic import Field
 
 from judge.common.errors import FieldError, NotFoundError
-from judge.common.text import meant
+from judge.common.text import suggestion
 from judge.gateway import disclosure
 from judge.gateway.api.routes import BINARY, BYTES, IDENTIFIER, Call, Reply, Route, Services, named, streamed
 from judge.gateway.cluster import Cluster
@@ -99,7 +99,9 @@ def find(services: Services, name: str) -> ProblemInfo:
     """One problem that the person who asks sees; NotFoundError."""
     problems = {info.name: info for info in services.cluster.call("problems", m.Empty(), ProblemsReply).problems}
     if name not in problems:
-        raise NotFoundError(f"there is no problem '{name[:60]}'; {meant(name, problems, 'see the list of problems')}")
+        raise NotFoundError(
+            f"there is no problem '{name[:60]}'; {suggestion(name, problems, 'see the list of problems')}"
+        )
     return problems[name]
 
 

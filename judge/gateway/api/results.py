@@ -35,9 +35,9 @@ def results(cluster: Cluster, principal: Principal, query: r.ResultsQuery) -> r.
         if result is not None:
             rows.append(result)
     names = display_names(cluster, principal, (row.user for row in rows))
-    named = [row.model_copy(update={"name": names.get(row.user, "")}) for row in r.merged(rows)]
+    rows = [row.model_copy(update={"name": names.get(row.user, "")}) for row in r.merged(rows)]
     over = query.since is not None and bool(reply.tasks) and _begins(reply.tasks[-1].id) < query.since
-    return r.ResultsReply(results=named, next=None if over else reply.next)
+    return r.ResultsReply(results=rows, next=None if over else reply.next)
 
 
 def every_result(cluster: Cluster, principal: Principal, query: r.ResultsQuery) -> list[r.ProblemResult]:

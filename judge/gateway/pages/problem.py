@@ -144,7 +144,7 @@ def _run(name: str, form: forms.SubmitForm, *, samples: bool) -> submitting.Outc
 
 @page("/problems/<name>/visibility", "POST", name="problem_change")
 def change(name: str) -> Any:
-    """Who sees it, its tags, difficulty and order; for judges and its owners."""
+    """Change visibility, tags, difficulty and order of a problem; judges and owners of the problem may."""
     typed = {field: request.form.get(field, "").strip() for field in _ACCESS}
     try:
         details.change(services.cluster, name, _fields(typed, judges=g.principal.judges))

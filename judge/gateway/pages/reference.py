@@ -108,7 +108,7 @@ def kind(schema: Schema) -> Markup:
         text = Markup("list of {}").format(kind(schema["items"]))
     elif isinstance(schema.get("additionalProperties"), dict):
         text = Markup("object of {}").format(kind(schema["additionalProperties"]))
-    bounds = [words.format(schema[name]) for name, words in _BOUNDS if name in schema]
+    bounds = [template.format(schema[name]) for name, template in _BOUNDS if name in schema]
     return text + escape(f" ({', '.join(bounds)})") if bounds else text
 
 
@@ -117,23 +117,23 @@ def curl(path: str, method: str, operation: Schema, schemas: Schema) -> str:
     address = "$JUDGE" + re.sub(r"{(\w+)}", lambda match: match[1].upper(), path)
     query = [one["name"] for one in operation["parameters"] if one["in"] == "query" and one.get("required")]
     address += "?" + "&".join(f"{name}={name.upper()}" for name in query) if query else ""
-    words = ["curl -s", f'"{address}"']
+    command = ["curl -s", f'"{address}"']
     if operation["security"]:
-        words.append('-H "Authorization: Bearer $TOKEN"')
+        command.append('-H "Authorization: Bearer $TOKEN"')
     content = operation.get("requestBody", {}).get("content", {})
     if JSON in content:
-        words.append(
+        command.append(
             f"--json {shlex.quote(json.dumps(_example(content[JSON]['schema'], schemas), ensure_ascii=False))}"
         )
     elif content:
-        words.append("--data-binary @FILE")
+        command.append("--data-binary @FILE")
     if EVENTS_MEDIA in operation["responses"].get("200", {}).get("content", {}):
-        words[0] += " -N"
+        command[0] += " -N"
     if method == "HEAD":
-        words[0] += " -I"
+        command[0] += " -I"
     elif method != ("POST" if JSON in content else "GET"):
-        words[0] += f" -X {method}"
-    return " ".join(words)
+        command[0] += f" -X {method}"
+    return " ".join(command)
 
 
 def _example(schema: Schema, schemas: Schema) -> Any:
