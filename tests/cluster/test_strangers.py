@@ -118,7 +118,7 @@ def test_failed_log_ins_are_slowed_down_by_address(deployed: Site) -> None:
         host, port = gateway_of(deployed)
         with httpx.Client(base_url=f"https://{host}:{port}", verify=False, trust_env=False) as client:
             for number in range(60):
-                headers = {"Authorization": "Bearer guess", "X-Forwarded-For": f"192.0.2.{number}"}
+                headers = {"Authorization": f"Bearer guess-{number}", "X-Forwarded-For": f"192.0.2.{number}"}
                 answers.append(client.get("/api/v1/whoami", headers=headers))
 
     thread = threading.Thread(target=run)

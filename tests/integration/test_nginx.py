@@ -293,9 +293,15 @@ def test_failures_behind_a_proxy_count_for_the_client_that_made_them(start: Star
     """The gateway slows an address down after failures: that of the client, as the proxy says, and nobody else's."""
     judge.add(1)
     server = start(judge.port, judge_gateway_proxies=LOOPBACK)
-    with client(server, Authorization="Bearer guess") as http:
+    with client(server) as http:
         codes = [
-            http.get("/api/v1/whoami", headers={"X-Forwarded-For": f"10.0.0.{number}, 198.51.100.7"}).status_code
+            http.get(
+                "/api/v1/whoami",
+                headers={
+                    "Authorization": f"Bearer guess-{number}",
+                    "X-Forwarded-For": f"10.0.0.{number}, 198.51.100.7",
+                },
+            ).status_code
             for number in range(60)
         ]
     assert 429 in codes
