@@ -24,6 +24,7 @@ LONG_GROUPS = dict.fromkeys(
         "integration/test_docs_site.py",
         "integration/test_etcd_member.py",
         "integration/test_executor_problems.py",
+        "integration/test_frozen_leader.py",
         "integration/test_fuzz_web.py",
         "integration/test_gateway_strangers.py",
         "integration/test_importers.py",
