@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TextIO
+
+# A spreadsheet computes a cell that begins so, also with a wide sign; some take semicolons or tabs for separators.
+_FORMULA = re.compile("(^|[;\t\r\n])(?=[=+@\uff1d\uff0b\uff0d\uff20-])")
 
 
 def _flat(record: Mapping[str, Any], before: str = "") -> Iterable[tuple[str, Any]]:
@@ -31,11 +35,20 @@ def write(data: Any, file: TextIO) -> None:
     rows = [dict(_flat(item if isinstance(item, dict) else {"value": item})) for item in data]
     names = list(dict.fromkeys(name for row in rows for name in row))
     if names:
-        writer(names, file).writerows(rows)
+        write_row = writer(names, file)
+        for row in rows:
+            write_row(row)
 
 
-def writer(names: Sequence[str], file: TextIO) -> csv.DictWriter[str]:
-    """A writer of rows with these columns, after their header."""
+def writer(names: Sequence[str], file: TextIO) -> Callable[[Mapping[str, Any]], None]:
+    """What writes a row with these columns, after their header. An apostrophe stands before what would be a formula.
+
+    Passwords stay as they are, which are the cluster's or an admin's.
+    """
     rows = csv.DictWriter(file, names, lineterminator="\r\n")
     rows.writeheader()
-    return rows
+
+    def cell(name: str, value: Any) -> Any:
+        return _FORMULA.sub(r"\1'", value) if isinstance(value, str) and name != "password" else value
+
+    return lambda row: rows.writerow({name: cell(name, value) for name, value in row.items()})

@@ -253,6 +253,19 @@ def test_data_for_spreadsheets(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(list(csv.DictReader(io.StringIO(capsys.readouterr().out)))) == 1, "one answer is one row"
 
 
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\uff1d1", "x;=1", "x\n-1", "\t=1", "\r=1"])
+def test_no_cell_is_a_formula(capsys: pytest.CaptureFixture[str], text: str) -> None:
+    sub = m.Submission(user="ada", command=text, compile="cc -o a a.c; ./a", limits=m.LimitsOverride(cpu=1))
+    task = m.Task(id=ID, submission=sub, status="pending", done=False, created="2026", version=-1)
+    show.tell(show.OutputFormat.CSV, task, lambda: None)
+    row = next(csv.DictReader(io.StringIO(capsys.readouterr().out, newline="")))
+    sign = next(char for char in text if char in "=+-@\uff1d")
+    assert row["submission.command"] == text.replace(sign, f"'{sign}", 1)
+    assert (row["submission.compile"], row["version"]) == ("cc -o a a.c; ./a", "-1")
+    show.tell(show.OutputFormat.CSV, {"password": text}, lambda: None)
+    assert next(csv.DictReader(io.StringIO(capsys.readouterr().out, newline="")))["password"] == text
+
+
 def test_verbatim_lines_are_not_wrapped() -> None:
     terminal = screen()
     terminal.verbatim("x" * 500 + "\n" + "y" * 300)

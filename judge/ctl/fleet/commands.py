@@ -190,10 +190,10 @@ def _printer(output: show.OutputFormat) -> Callable[[JournalEntry], None]:
     """What prints an entry at once: for people, as one line of JSON, or as a row after the header of CSV."""
     if output is not show.OutputFormat.CSV:
         return _print_entry if output.for_people else _print_json
-    rows = sheets.writer(("time", "host", "unit", "priority", "message"), sys.stdout)
+    write_row = sheets.writer(("time", "host", "unit", "priority", "message"), sys.stdout)
 
     def print_row(entry: JournalEntry) -> None:
-        rows.writerow(entry.as_json())
+        write_row(entry.as_json())
         sys.stdout.flush()
 
     return print_row
