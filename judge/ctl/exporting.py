@@ -103,13 +103,13 @@ def _write(directory: Path, task: m.Task, *, own_folder: bool) -> list[list[str]
 
 
 def _contents(task: m.Task) -> dict[str, bytes]:
-    """The files; a source that came without a name is called as its language's files are, which have a suffix."""
-    files = handed.contents(task.submission)
+    """The files; a source without a name that may be is called as its language's files are, which have a suffix."""
     sub = task.submission
+    if sub.source is None or (sub.filename and not name_fault(sub.filename)):
+        return handed.contents(sub)
     row = load_table(None).get(sub.language or "")
-    if sub.source is None or sub.filename or row is None:
-        return files
-    return {row.own_name(sub.source, None) or "source": next(iter(files.values()))}
+    name = row.own_name(sub.source, None) if row is not None else ""
+    return {name or "source": sub.source.encode("utf-8", "replace")}
 
 
 def _info(rows: list[list[str]]) -> bytes:

@@ -54,7 +54,12 @@ class ResultsReply(Message):
 
 
 def of_task(task: Task) -> ProblemResult | None:
-    """The result that a submission alone would be; None for one that is not judged, or to no problem."""
+    """The result that a submission alone would be; None for one that is not judged, or to no problem.
+
+    None also for the runs of a package that its author starts.
+    """
+    if task.submission.cause or task.submission.check:
+        return None
     name = task.problem.name if task.problem else task.submission.problem
     if name is None or not task.done or task.verdict is None:
         return None

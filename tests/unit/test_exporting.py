@@ -90,8 +90,14 @@ def test_what_is_there_stays_and_nothing_leads_outside(monkeypatch, tmp_path):
     for user in ("..", "a/../b", "-x", ".", "a\nb"):
         with pytest.raises(UsageError, match="leave this person out"):
             export(monkeypatch, [task(1, user)], tmp_path / "out")
-    bad = task(1, "ann")
-    bad.submission.filename = "../../main.cpp"
+    bad = task(1, "ann", source=None)
+    bad.submission.files = [m.SourceFile.model_construct(name="../../main.cpp", text="x")]
     with pytest.raises(UsageError, match="empty part"):
         export(monkeypatch, [bad], tmp_path / "out")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["../../main.cpp", "a:b.cpp", "a\r\nb", "-x", " "])
+def test_no_name_of_a_source_hinders_the_export(monkeypatch, tmp_path, name):
+    tasks = [task(1, "ann", filename=name), task(2, "bob", filename=name, language="own")]
+    assert export(monkeypatch, tasks, tmp_path / "out") == {"ann/main.cpp": "int n1;", "bob/source": "int n2;"}

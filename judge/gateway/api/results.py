@@ -23,7 +23,7 @@ def results(cluster: Cluster, principal: Principal, query: r.ResultsQuery) -> r.
     """The results of one part of the submissions that count, newest first."""
     before = query.before
     if before is None and query.until is not None:
-        before = f"{int(query.until.timestamp()) + _APART:08x}{'0' * 16}"
+        before = f"{min(int(query.until.timestamp()) + _APART, 2**32 - 1):08x}{'0' * 16}"
     search = m.SearchRequest(problem=query.problem, before=before, limit=_PAGE)
     reply = cluster.call("search", search, m.SearchReply)
     members = None if query.group is None else set(_members(cluster, query.group))
