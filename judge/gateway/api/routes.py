@@ -338,7 +338,8 @@ def _dispatch(services: Services, route: Route, params: Mapping[str, str]) -> Re
         answer = services.cluster.call(route.calls[0], body or query or m.Empty(), route.reply)
     if getattr(query, "wait", 0):
         g.pop("identified", None)
-        services.identities.caller(request)  # a person who logged out while this was held sees no more of it
+        if services.identities.caller(request) != principal:  # UnauthorizedError: this person has logged out meanwhile
+            raise ForbiddenError("your role or your token's scopes have changed while this was held; ask again")
     return _respond(route, answer)
 
 

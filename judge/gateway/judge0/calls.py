@@ -174,7 +174,7 @@ class Judge0Api:
             return wire.answer({"token": token_of(task.id)}, 201, headers)
         task = self._waited(principal, task)
         g.pop("identified", None)
-        self.caller()  # a person who was shut out while this was held sees no more of it
+        principal = self.caller()  # a person who was shut out while this was held sees no more of it
         try:
             document = self._document(principal, task, names, base64=base64)
         except (answers.NotTextError, TooLargeError) as exc:  # it is handed in all the same
