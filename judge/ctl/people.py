@@ -17,7 +17,7 @@ from typing import Annotated, Any, TypeVar, cast
 import typer
 from pydantic import ValidationError
 
-from judge.common.errors import UsageError
+from judge.common.errors import JudgeError, UsageError
 from judge.common.text import decimal, several
 from judge.config.allowance import Quota, Role
 from judge.ctl import context as contexts
@@ -99,30 +99,34 @@ def import_users(
     sheet: Annotated[Path | None, typer.Option(help="Write a page to print, with a card for each person.")] = None,
     output: Output = TABLE,
 ) -> None:
-    """Make all accounts of a list, or none: user, name, email, group, password; new passwords are shown this once."""
+    """Make all accounts of a list, or none, and show their passwords; the same file again shows the same ones.
+
+    Columns: user, name, email, group, password.
+    """
     try:
         with file.open("rb") as stream:
             data = stream.read(newcomers.BYTES + 1)
     except OSError as exc:
         raise UsageError(f"{file}: cannot be read: {exc.strerror}") from None
-    people = newcomers.with_passwords(newcomers.read(data, str(file)))
-    body = p.UsersAdd(users=people, idempotency_key=secrets.token_hex(16))
+    context = contexts.current()
+    body = newcomers.adding(data, str(file), context.token.encode())
     # Before the call: no password is lost because the page cannot be written.
     with contextlib.ExitStack() as files:
         page = None if sheet is None else files.enter_context(new_file(sheet))
-        with Api(contexts.current(), timeout=_IMPORT) as api:
+        with Api(context, timeout=_IMPORT) as api:
             try:
                 api.call(p.UsersAdded, "POST", "/users/batch", body=body)
-            except UsageError as exc:
+            except (JudgeError, KeyboardInterrupt) as exc:
                 if sheet is not None:
                     sheet.unlink()
-                raise type(exc)(f"{file}: {exc}") from None
+                exc.args = (f"{file}: {exc}",)
+                raise
             if page is not None:
-                page.write(cards(people, contexts.current().page or contexts.current().server))
+                page.write(cards(body.users, context.page or context.server))
     table = show.grid("user", "name…", "password!")
-    for person in people:
+    for person in body.users:
         table.add_row(person.name, person.display_name or "-", person.password or "")
-    show.tell(output, newcomers.credentials(people), table)
+    show.tell(output, newcomers.credentials(body.users), table)
 
 
 @users.command("list")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from flask import Flask, Request, session
+from flask import Flask, Request, current_app, session
 from flask.sessions import SecureCookieSession, SecureCookieSessionInterface
 from pydantic import Field
 
@@ -313,6 +313,13 @@ def csrf_valid(request: Request) -> bool:
     expected = session.get("csrf")
     token = request.form.get("csrf", "")
     return isinstance(expected, str) and hmac.compare_digest(expected.encode(), token.encode("utf-8", "replace"))
+
+
+def derived_secret(purpose: str) -> bytes:
+    """A secret for one purpose, which all gateways have as long as their session key stays."""
+    key = current_app.secret_key
+    assert isinstance(key, bytes)  # noqa: S101 - `sign_with` has set it
+    return hmac.digest(key, purpose.encode(), "sha256")
 
 
 # --- accounts --------------------------------------------------------------------------------------------------

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
+import hashlib
+import hmac
 import io
-import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -13,7 +14,7 @@ from pydantic import ValidationError
 from judge.common.errors import UsageError
 from judge.common.text import listed, one_line, size
 from judge.model.base import first_fault
-from judge.model.people import ACCOUNTS, Newcomer
+from judge.model.people import ACCOUNTS, Newcomer, UsersAdd
 
 # The columns, and the fields of an account that they fill.
 _FIELDS: Final = {
@@ -48,8 +49,8 @@ def read(data: bytes, file: str) -> list[Newcomer]:
     columns = _columns(next(rows, None), faults, file)
     newcomers: list[Newcomer] = []
     lines: dict[str, int] = {}
-    for line, cells in rows:
-        if len(newcomers) == ACCOUNTS:
+    for count, (line, cells) in enumerate(rows):
+        if count == ACCOUNTS:
             raise UsageError(f"{file}: has more than {ACCOUNTS} people; give the list in parts")
         try:
             newcomer = _newcomer(line, dict(zip(columns, cells, strict=False)), surplus=cells[len(columns) :])
@@ -127,17 +128,25 @@ def _short(text: str) -> str:
     return one_line(text[:_QUOTED])
 
 
-def with_passwords(newcomers: Iterable[Newcomer]) -> list[Newcomer]:
-    """The same, with a new password for each that has none."""
-    return [
-        newcomer if newcomer.password else newcomer.model_copy(update={"password": _password()})
-        for newcomer in newcomers
+def adding(data: bytes, file: str, secret: bytes) -> UsersAdd:
+    """The call that adds the accounts of a list, with a password for each that has none; errors as `read`.
+
+    With the same list and secret it is the same call: who has lost the passwords adds the list once more.
+    """
+    key = hmac.digest(secret, data, "sha256")
+    newcomers = [
+        newcomer
+        if newcomer.password
+        else newcomer.model_copy(update={"password": _password(hmac.digest(key, newcomer.name.encode(), "sha256"))})
+        for newcomer in read(data, file)
     ]
+    return UsersAdd(users=newcomers, idempotency_key=hashlib.sha256(key).hexdigest())
 
 
-def _password() -> str:
+def _password(random: bytes) -> str:
     """A password that people can type from paper: `xk3f-9wqa-…`."""
-    return "-".join("".join(secrets.choice(_LETTERS) for _ in range(4)) for _ in range(4))
+    letters = "".join(_LETTERS[byte % len(_LETTERS)] for byte in random[:16])
+    return "-".join(letters[start : start + 4] for start in range(0, 16, 4))
 
 
 def credentials(newcomers: Iterable[Newcomer]) -> list[dict[str, str]]:

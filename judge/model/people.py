@@ -22,6 +22,8 @@ GroupName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@
 DISPLAY_NAME: Final = 100
 # Persian and Indic names need these, which show nothing (U+200C, U+200D).
 _JOINERS: Final = re.compile("(?<=.)[\u200c\u200d](?=.)")
+# Some spreadsheets take semicolons for separators.
+_FORMULA: Final = re.compile("(?:^|;)\\s*([=+@\uff1d\uff0b\uff0d\uff20-])")
 _EMAIL: Final = re.compile(r"[^\s@\"(),:;<>\[\\\]]{1,64}@[^\s@\"(),:;<>\[\\\]]{1,189}")
 
 
@@ -31,8 +33,10 @@ def _display_name(text: str) -> str:
     name = unicodedata.normalize("NFC", blank.strip())
     if not shows(_JOINERS.sub("", name)):
         raise ValueError("has characters that cannot be seen; write the name without them")
-    if name.startswith(("=", "+", "-", "@")):
-        raise ValueError(f"begins with '{name[0]}', as a formula of a spreadsheet does; write a name")
+    if len(name) > DISPLAY_NAME:  # some characters are several in this form
+        raise ValueError(f"has more than {DISPLAY_NAME} characters")
+    if formula := _FORMULA.search(name):
+        raise ValueError(f"has '{formula[1]}' where a formula of a spreadsheet begins; write a name without it")
     return name
 
 

@@ -7,6 +7,7 @@ import csv
 import datetime
 import io
 import re
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -66,7 +67,7 @@ def log_in(app: Any, name: str, password: str = PASSWORD) -> Browser:
 # --- many accounts -----------------------------------------------------------------------------------------------
 
 
-def test_an_admin_uploads_a_table_and_sees_the_passwords_once(app, admin) -> None:
+def test_an_admin_uploads_a_table_and_sees_the_passwords(app, admin) -> None:
     browser = Browser(app.test_client(), ADMIN)
 
     def upload(text: str, name: str = "class.csv") -> Any:
@@ -82,6 +83,8 @@ def test_an_admin_uploads_a_table_and_sees_the_passwords_once(app, admin) -> Non
     assert data is not None
     rows = list(csv.DictReader(io.StringIO(base64.b64decode(data[1]).decode("utf-8-sig"))))
     assert [row["user"] for row in rows] == ["zoe", "ada7"] and all(row["password"] in page.text for row in rows)
+    repeated = upload("name,user,email\n<i>Zoë</i>,zoe,zoe@example.org\nעדה,ada7,\n")
+    assert repeated.status_code == 200 and data[1] in repeated.text, "a page that was lost is shown again"
     zoe = log_in(app, "zoe", rows[0]["password"])
     assert "Zoë" in zoe.get("/me").text
     again = upload("user\nzoe\nnew\n")
@@ -145,7 +148,10 @@ def test_judges_get_what_each_person_has_reached(app, admin, world, monkeypatch)
             if before is None:
                 return [row.model_dump(mode="json") for row in r.merged(parts)]
 
-    wait_for(lambda: len(admin("GET", "/submissions?problem=sums").json["tasks"]) == 5, what="a majority has them")
+    run = next(finished(1, user="teacher", since=long_ago, **problem))
+    run["submission"]["cause"] = "verification"
+    write(world.db, [run])
+    wait_for(lambda: len(admin("GET", "/submissions?problem=sums").json["tasks"]) == 6, what="a majority has them")
     assert rows(problem="sums") == [("r1", "AC", 4, "2026-02-01"), ("r2", "WA", 1, "")]
     assert rows(problem="sums", group="results") == [("r1", "AC", 4, "2026-02-01")]
     assert rows(problem="sums", since="2026-02-02T00:00:00Z") == [("r1", "AC", 2, "2026-02-02"), ("r2", "WA", 1, "")]
@@ -156,6 +162,7 @@ def test_judges_get_what_each_person_has_reached(app, admin, world, monkeypatch)
     lines = list(csv.reader(io.StringIO(table.data.decode("utf-8-sig"))))
     assert lines[1] == ["r1", "Ro Eins", "sums", "AC", "", "4", "2026-02-01T12:00:00.000Z"] and len(lines) == 3
     assert teacher.get("/results.csv?since=soon").status_code == 400
+    assert teacher.get("/results.csv?until=2106-02-07T06:28:14Z").text.count("sums") == 2
     assert Person(app.test_client(), USER)("GET", "/results").status_code == 403
     assert Browser(app.test_client(), USER).get("/results.csv").status_code == 403
 
@@ -306,6 +313,16 @@ def test_a_user_who_is_disabled_is_refused_everywhere_within_seconds(gateways, a
     assert browser.post("/login", "/login", token=token).status_code == 401
     admin("PUT", "/users/shut", json={"disabled": False})
     assert people[0]("GET", "/whoami").status_code == 200, "at once"
+
+
+def test_a_judge_who_is_none_any_more_gets_no_answer_that_was_held(app, admin) -> None:
+    add(admin, "demoted", role="judge")
+    person = Person(app.test_client(), token_of(admin, "demoted"))
+    task = check(admin("POST", "/submissions", json=SOURCE), 201, "submit")
+    with ThreadPoolExecutor(1) as pool:
+        held = pool.submit(person, "GET", f"/submissions/{task['id']}?wait=4&version={task['version'] + 50}")
+        admin("PUT", "/users/demoted", json={"role": "user"})
+        assert held.result().status_code in {403, 404}
 
 
 def test_a_token_of_tokens_yml_is_refused_when_an_account_of_its_name_is_disabled(gateways, app, admin) -> None:

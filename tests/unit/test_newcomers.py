@@ -89,13 +89,15 @@ def test_fields_come_in_any_order_and_may_be_left_out():
         ("name,user\nAda", "line 2: user: is missing"),
         ("user,name\na," + "x" * 101, "line 2: name: expected at most 100 characters"),
         ("user,name\na,x\u202ey", "line 2: name: has characters that cannot be seen"),
-        ("user,name\na,=1+1", "line 2: name: begins with '=', as a formula"),
+        ("user,name\na,=1+1", "line 2: name: has '=' where a formula of a spreadsheet begins"),
+        ("user,name\na,A; +1", "line 2: name: has '+' where a formula of a spreadsheet begins"),
         ("user,email\na,b", "line 2: email: is no e-mail address"),
         ("user,password\na," + "x" * 201, "line 2: password: expected at most 200 characters"),
         ("user\na,b", "line 2: has more fields than the first line names"),
         ('user,name\na,"b\nc', "line 2: is no CSV"),
         ('"user', "line 1: is no CSV"),
         ("user\n" + "\n".join(f"u{number}" for number in range(ACCOUNTS + 1)), f"has more than {ACCOUNTS} people"),
+        ("user\n" + "ä\n" * (ACCOUNTS + 1), f"has more than {ACCOUNTS} people"),
         ("user\n" + "x" * (4 * 1024**2), "has 4 MiB; at most"),
         (b"user,name\nada,\xe4", "line 2: is not UTF-8"),
         ("user\nada".encode("utf-16"), "line 1: is not UTF-8"),
@@ -117,13 +119,17 @@ def test_no_password_is_quoted():
         UsersAdd(users=[])
 
 
-def test_generated_passwords_are_new_and_given_ones_stay():
-    people = newcomers.with_passwords([Newcomer(name="ada"), Newcomer(name="bob", password="correct horse")])
-    assert people[1].password == "correct horse"
-    check_new(people[0].password, "ada")
-    assert newcomers.with_passwords([Newcomer(name="ada")])[0].password != people[0].password
-    rows = list(csv.DictReader(io.StringIO(newcomers.written(people))))
-    assert rows == newcomers.credentials(people)
+def test_generated_passwords_are_those_of_the_list_and_given_ones_stay():
+    table = b"user,password\nada,\nbob,correct horse\neve,"
+    call = newcomers.adding(table, "people.csv", b"secret")
+    ada, bob, eve = call.users
+    assert bob.password == "correct horse"
+    check_new(ada.password, "ada")
+    assert newcomers.adding(table, "people.csv", b"secret") == call, "who has lost them adds the list once more"
+    others = [newcomers.adding(table + b"\n", "people.csv", b"secret"), newcomers.adding(table, "people.csv", b"other")]
+    assert len({ada.password, eve.password, *(other.users[0].password for other in others)}) == 4
+    assert len({call.idempotency_key, *(other.idempotency_key for other in others)}) == 3
+    assert list(csv.DictReader(io.StringIO(newcomers.written(call.users)))) == newcomers.credentials(call.users)
 
 
 @pytest.mark.parametrize("name", ["Ada Lovelace", "王小明", "علی\u200cرضا", "’t Hooft", "José"])  # noqa: RUF001 - names
@@ -131,7 +137,7 @@ def test_names_of_any_script_are_taken(name):
     assert UserAdd(name="x", display_name=f" {name} ").display_name == name
 
 
-@pytest.mark.parametrize("name", ["a\nb", "a\u202eb", "\u200cab", "@b", "a\0", "a\u2066b", "\u3164"])
+@pytest.mark.parametrize("name", ["a\nb", "a\u202eb", "\u200cab", "@b", "a\0", "a\u2066b", "\u3164", "\u0958" * 60])
 def test_names_that_hide_or_steer_are_refused(name):
     with pytest.raises(ValidationError):
         UserAdd(name="x", display_name=name)

@@ -9,6 +9,7 @@ from flask import flash, g, redirect, render_template, request, url_for
 
 from judge.common.errors import JudgeError, NotFoundError, UsageError
 from judge.common.text import one_line
+from judge.gateway import auth
 from judge.gateway.api import people
 from judge.gateway.api.routes import validated
 from judge.gateway.pages.account import token_wanted
@@ -54,13 +55,13 @@ def import_users() -> Any:
         if file is None or not file.filename:
             raise UsageError("no file is chosen; choose a table in CSV")
         data = file.stream.read(newcomers.BYTES + 1)
-        accounts = newcomers.with_passwords(newcomers.read(data, one_line(file.filename[:100])))
-        people.add_all(services.cluster, g.principal, p.UsersAdd(users=accounts))
+        call = newcomers.adding(data, one_line(file.filename[:100]), auth.derived_secret("passwords of accounts"))
+        people.add_all(services.cluster, g.principal, call)
     except JudgeError as exc:
         return _users(import_error=reason(exc), status=exc.http_status)
-    table = base64.b64encode(newcomers.written(accounts).encode("utf-8-sig")).decode()
+    table = base64.b64encode(newcomers.written(call.users).encode("utf-8-sig")).decode()
     address = (services.config.public_url or request.host_url).rstrip("/")
-    return render_template("users_added.html", accounts=accounts, table=table, address=address)
+    return render_template("users_added.html", accounts=call.users, table=table, address=address)
 
 
 @page("/users/<name>", role="admin")
