@@ -16,7 +16,7 @@ import pytest
 
 from judge.common.errors import JudgeError, OutcomeUnknownError, UnavailableError
 from judge.config.allowance import UNLIMITED, Allowance
-from judge.gateway.api import routes
+from judge.gateway.api import routes, seen
 from judge.gateway.api.handlers import ROUTES
 from judge.gateway.api.routes import PREFIX
 from judge.gateway.cluster import Cluster
@@ -157,6 +157,11 @@ def test_a_submission_whose_end_cannot_be_waited_for_is_taken(ada, executor, mon
     )
     answer = ada("POST", "/submissions?wait=30", json=SOURCE)
     assert (answer.status_code, answer.headers["Retry-After"]) == (201, "1"), "too many wait already"
+    problem = {"name": "hello", "hash": "0" * 64}
+    done = {**task, "status": "success", "verdict": "AC", "done": True, "result": {}, "problem": problem}
+    monkeypatch.setattr(Cluster, "wait", lambda *_: (m.Task.model_validate(done), True))
+    monkeypatch.setattr(seen, "_own_tests", lambda _, __, tasks: fails() if tasks[0].result else True)
+    assert not check(ada("POST", "/submissions?wait=30", json=SOURCE), 201, "submit")["done"], "nor shown"
     executor.judge_all()
 
 

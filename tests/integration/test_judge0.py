@@ -34,7 +34,7 @@ import yaml
 from flask import Flask
 from judge0_client import Judge0Client, MultiFileSubmission, SingleFileSubmission
 
-from judge.common.errors import FieldError, LimitError
+from judge.common.errors import FieldError, JudgeError, LimitError
 from judge.config import MongodbClient
 from judge.config.allowance import Allowance
 from judge.ctl.context import from_file
@@ -689,6 +689,13 @@ def test_an_answer_is_held_for_some_seconds_and_for_so_many(prepared: Prepared, 
             now = m.Status.PENDING
             seconds, replies = first.result()
         assert replies == {"id": 1, "description": "In Queue"} and 5 <= seconds < 30
+
+        def fails(_: m.GetRequest) -> m.Task:
+            raise JudgeError("no submission can be read")
+
+        prepared.answers["get"] = fails
+        answer = hand_in(app, PRINTS, "?wait=true")
+        assert (answer.status_code, set(answer.json or ())) == (201, {"error", "token"}), "it is handed in all the same"
 
 
 @row("S7", "S8", "S15")

@@ -146,12 +146,13 @@ def _add(call: Call) -> Reply:
     again = "" if reply.created else " again"
     log.info("%s handed in %s%s, trace %s", submission.user, reply.task.id, again, reply.task.trace)
     task, headers = reply.task, {"Location": f"/api/v1/submissions/{reply.task.id}", **paced(reply.rate)}
+    shown = show(call.cluster, call.principal, task)
     if call.query.wait > 0 and not task.done:
         try:
-            task = _waited(call, task.id, None, headers)
+            shown = show(call.cluster, call.principal, _waited(call, task.id, None, headers))
         except JudgeError as exc:  # it is handed in all the same
             log.warning("the end of submission %s cannot be waited for: %s", task.id, exc)
-    return Reply(show(call.cluster, call.principal, task), 201 if reply.created else 200, headers)
+    return Reply(shown, 201 if reply.created else 200, headers)
 
 
 def _waited(call: Call, task_id: str, version: int | None, headers: dict[str, str]) -> m.Task:

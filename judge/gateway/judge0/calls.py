@@ -172,12 +172,14 @@ class Judge0Api:
         task, headers = added.task, paced(added.rate)
         if not wire.waits(sent):
             return wire.answer({"token": token_of(task.id)}, 201, headers)
-        task = self._waited(principal, task)
-        g.pop("identified", None)
-        principal = self.caller()  # a person who was shut out while this was held sees no more of it
         try:
+            task = self._waited(principal, task)
+            g.pop("identified", None)
+            principal = self.caller()  # a person who was shut out while this was held sees no more of it
             document = self._document(principal, task, names, base64=base64)
-        except (answers.NotTextError, TooLargeError) as exc:  # it is handed in all the same
+        except UnauthorizedError:
+            raise
+        except (answers.NotTextError, JudgeError) as exc:  # it is handed in all the same
             document = {"error": str(exc), "token": token_of(task.id)}
         return wire.answer(document, 201, headers)
 
