@@ -56,11 +56,12 @@ class ResultsReply(Message):
 def of_task(task: Task) -> ProblemResult | None:
     """The result that a submission alone would be; None for one that is not judged, or to no problem.
 
-    None also for the runs of a package that its author starts.
+    None also for one that tries a problem out, which is in nobody's contest.
     """
-    if task.submission.cause or task.submission.check:
+    sub = task.submission
+    if sub.problem_hash or sub.check or sub.cause:
         return None
-    name = task.problem.name if task.problem else task.submission.problem
+    name = task.problem.name if task.problem else sub.problem
     if name is None or not task.done or task.verdict is None:
         return None
     return ProblemResult(
