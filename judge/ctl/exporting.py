@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -44,15 +46,18 @@ def export(
     if directory.exists():
         raise UsageError(f"{directory}: is there already; name a directory that does not exist")
     with connect() as api:
-        chosen = [task for task in _chosen(api, problem, group, best=best) if task.submission.command is None]
+        chosen = _chosen(api, problem, group, best=best)
         if not chosen:
             raise UsageError(f"there is no judged submission with a source to '{problem}' by these people")
         # Each is written before the next is read; the directory is there once the first is.
         info = []
-        for brief in chosen:
-            info += _write(directory, api.get(brief.id), own_folder=not best)
-    if layout == "dolos":
-        save({"info.csv": _info(info)}, directory)
+        with contextlib.ExitStack() as partial:
+            partial.callback(shutil.rmtree, directory, ignore_errors=True)
+            for brief in chosen:
+                info += _write(directory, api.get(brief.id), own_folder=not best)
+            if layout == "dolos":
+                save({"info.csv": _info(info)}, directory)
+            partial.pop_all()
     people = len({task.submission.user for task in chosen})
     data = {"directory": str(directory), "submissions": len(chosen), "people": people}
     sentence = f"{several(len(chosen), 'submission')} of {people} written to {directory}"
@@ -60,7 +65,7 @@ def export(
 
 
 def _chosen(api: Api, problem: str, group: str | None, *, best: bool) -> list[m.Task]:
-    """The submissions that are to be written, without their sources, newest first."""
+    """The submissions that are to be written, without their sources, newest first; a command has none."""
     members = None if group is None else set(_with_results(api, problem, group))
     chosen: dict[str, tuple[m.Task, r.ProblemResult]] = {}
     before = None
@@ -68,7 +73,11 @@ def _chosen(api: Api, problem: str, group: str | None, *, best: bool) -> list[m.
         page = api.search(problem=problem, done=True, limit=500, before=before)
         for task in page.tasks:
             result = r.of_task(task)
-            if result is None or (members is not None and result.user not in members):
+            if (
+                result is None
+                or task.submission.command is not None
+                or (members is not None and result.user not in members)
+            ):
                 continue
             key = result.user if best else task.id
             if key not in chosen or result.rank > chosen[key][1].rank:

@@ -56,7 +56,7 @@ def export(monkeypatch: pytest.MonkeyPatch, tasks: list[m.Task], directory: Path
 
 TASKS = [
     task(1, "ann", "WA"), task(2, "ann"), task(3, "ann", "TLE"), task(4, "bob", "WA", filename="my prog.cpp"),
-    task(5, "eve", source=None, language=None, command="true"),
+    task(5, "eve", source=None, language=None, command="true"), task(6, "ann", source=None, language=None, command="x"),
 ]  # fmt: skip
 
 
@@ -94,6 +94,14 @@ def test_what_is_there_stays_and_nothing_leads_outside(monkeypatch, tmp_path):
     bad.submission.files = [m.SourceFile.model_construct(name="../../main.cpp", text="x")]
     with pytest.raises(UsageError, match="empty part"):
         export(monkeypatch, [bad], tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_failed_export_leaves_nothing(monkeypatch, tmp_path):
+    tasks = [task(1, "ann"), task(2, "bob"), task(3, "..")]
+    monkeypatch.setattr(FakeApi, "search", lambda *_, **__: m.SearchReply(tasks=tasks))
+    with pytest.raises(UsageError, match="leave this person out"):
+        export(monkeypatch, tasks, tmp_path / "out")
     assert not list(tmp_path.iterdir())
 
 
