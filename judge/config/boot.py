@@ -27,11 +27,13 @@ class BootService(Model):
     serving_timeout: Seconds = 2.0
     serving_failures: int = Field(default=10, ge=1)
     start_timeout: Seconds = setting(
-        60.0, "Seconds that the next service waits at most for the one before it.", template=False
+        60.0, "Longest time in seconds that a service waits for the one before it.", template=False
     )
     restart_min: Seconds = 0.5
     restart_max: Seconds = 10.0
-    start_retries: int = setting(20, "Ends in a row that are retried; one more is FATAL.", template=False, ge=0)
+    start_retries: int = setting(
+        20, "boot restarts a service after this many ends in a row; one more is FATAL.", template=False, ge=0
+    )
     healthy_after: Seconds = 10.0
     stop_grace: Seconds = 15.0
 
@@ -49,7 +51,7 @@ class BootConfig(Daemon):
     backend: Literal["process", "systemd"] = "process"
     run_dir: Path = Path("/run/judge")
     log_dir: Path | None = None
-    interval: Seconds = setting(1.0, "Seconds between two looks at a service.")
+    interval: Seconds = setting(1.0, "Seconds between two checks of a service.")
     variables: dict[str, Any] = Field(default_factory=dict)
     services: list[BootService] = Field(min_length=1)
 

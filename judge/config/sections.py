@@ -124,10 +124,10 @@ class Daemon(Model):
     """The settings that every daemon has."""
 
     name: Name
-    log_level: LogLevel = setting("info", "What the daemons log.", common=True)
+    log_level: LogLevel = setting("info", "Least level that the daemons log.", common=True)
     log_format: LogFormat = setting(
         "text",
-        "How daemons log; json is one object a line, with trace and submission in fields of their own.",
+        "How daemons log; json is one object per line, with separate fields for trace and submission.",
         common=True,
     )
     stop_grace: Seconds = 10.0
@@ -147,6 +147,6 @@ class Traced(Daemon):
     otlp: PageUrl | None = setting(
         None,
         "Where judicators, executors and gateways send the spans of submissions, an OTLP/HTTP receiver such as "
-        "http://otel.example.org:4318/v1/traces. Empty sends none.",
+        "http://otel.example.org:4318/v1/traces. Empty: nowhere.",
         common=True,
     )

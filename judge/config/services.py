@@ -87,7 +87,7 @@ class EtcdConfig(Daemon):
     )
     quota_bytes: int = setting(2 * 1024**3, "Size at which the database refuses writes.", ge=16 * 1024**2)
     prefix: str = "/judge/"
-    accept_known_bugs: bool = setting(False, "Makes the warning about an etcd version with known bugs a note.")
+    accept_known_bugs: bool = setting(False, "Turns the warning about an etcd version with known bugs into a note.")
     tls: Tls | None = None
     peer_tls: Tls | None = None
 
@@ -126,13 +126,12 @@ class MongodbConfig(Daemon):
     )
     oplog_hours: float = setting(
         0,
-        "Hours of writes that the oplog keeps at least, whatever its size; 0 is mongod's default size "
-        "(docs/mongodb.md).",
+        "Minimum hours of writes in the oplog, whatever its size; 0 is mongod's default size (docs/mongodb.md).",
         ge=0,
         le=24 * 365,
     )
     election_timeout_ms: int = setting(
-        2000, "Milliseconds without the primary until another stands for election.", ge=500
+        2000, "Milliseconds without the primary until another member stands for election.", ge=500
     )
     heartbeat_ms: int = setting(500, "Milliseconds between two heartbeats of the members.", ge=100)
     database: Name = "judge"
@@ -192,13 +191,13 @@ class WebhookSettings(Model):
 
     networks: list[str] = setting(
         list,
-        "Private networks that calls of webhooks may go to, such as `10.20.0.0/16`.",
+        "Private networks that webhooks may call, such as `10.20.0.0/16`.",
         variable="webhook_networks",
         max_length=100,
     )
     callback_networks: list[str] = setting(
         list,
-        "Private networks that callbacks of Judge0's API may go to; every user names addresses for these.",
+        "Private networks that callbacks of Judge0's API may call; any user may choose such an address.",
         max_length=100,
     )
 
@@ -224,20 +223,16 @@ class JudicatorConfig(Traced):
     tls: Tls
     etcd: EtcdClient
     mongodb: MongodbClient
-    leader_ttl: int = setting(6, "Seconds after which a leader that is gone is replaced.", ge=2, le=120)
-    register_ttl: int = setting(
-        6, "Seconds after which a judicator that is gone is forgotten by executors and gateways.", ge=2, le=120
-    )
+    leader_ttl: int = setting(6, "Seconds after which another judicator replaces a dead leader.", ge=2, le=120)
+    register_ttl: int = setting(6, "Seconds after which executors and gateways forget a dead judicator.", ge=2, le=120)
     sweep_interval: Seconds = setting(1.0, "Seconds between two sweeps for lost tasks.")
-    task_expiry: Seconds = setting(8.0, "Seconds without a report until a task is given to another executor.")
-    executor_expiry: Seconds = setting(8.0, "Seconds without a report until an executor counts as gone.")
-    executor_forget: Seconds = setting(300.0, "Seconds until an executor that is gone is no longer listed.")
-    attempts: int = setting(
-        3, "Times that a task is tried before it is given up with the reasons as evidence.", ge=1, le=100
-    )
+    task_expiry: Seconds = setting(8.0, "Seconds without a report after which a task goes to another executor.")
+    executor_expiry: Seconds = setting(8.0, "Seconds without a report after which an executor counts as dead.")
+    executor_forget: Seconds = setting(300.0, "Seconds after which lists no longer show a dead executor.")
+    attempts: int = setting(3, "Attempts to judge a task before it ends as JE with the reasons.", ge=1, le=100)
     wait_timeout: Seconds = 20.0
-    retention_days: float = setting(0, "Days that finished tasks are kept; 0 keeps them for ever.", ge=0)
-    audit_days: float = setting(0, "Days that the audit trail is kept; 0 keeps it for ever.", ge=0)
+    retention_days: float = setting(0, "Days to keep finished tasks; 0 keeps them for ever.", ge=0)
+    audit_days: float = setting(0, "Days to keep the audit trail; 0 keeps it for ever.", ge=0)
     backups: Path | None = Field(default=None, description="where backups of this host are, to warn if there is none")
     backup_hours: float = Field(
         default=0, ge=0, description="age of this host's newest backup that is warned of; 0: no timer makes any here"
@@ -248,7 +243,7 @@ class JudicatorConfig(Traced):
     limits: SubmissionLimits = SubmissionLimits()
     allowances: Allowances = setting(
         Allowances,
-        "What one person may take, by role (`user`, `judge`, `admin`); keys and defaults in docs/judging.md.",
+        "Limits of one person, by role (`user`, `judge`, `admin`); keys and defaults in docs/judging.md.",
     )
     webhooks: WebhookSettings = WebhookSettings()
 
@@ -277,11 +272,11 @@ class ExecutorConfig(Traced):
     etcd: EtcdClient
     slots: int | Literal["auto"] = setting(
         "auto",
-        "Tasks judged at a time; `auto` is one per physical core, less one on machines with more than two.",
+        "Tasks judged at a time; `auto` is one per physical core, one fewer on machines with more than two.",
     )
     cores: list[int] = setting(list, "The core of each slot; empty takes the last cores.")
     slot_memory: Annotated[int, Field(ge=64 * 1024**2)] | Literal["auto"] = setting(
-        "auto", "Bytes kept for the runs of each slot; `auto` shares out seven eighths of the host's memory."
+        "auto", "Memory in bytes for the runs of each slot; `auto` divides seven eighths of the host's memory evenly."
     )
     report_interval: Seconds = setting(
         1.0, "Seconds between two reports; at most a third of judge_judicator_task_expiry."
@@ -289,16 +284,16 @@ class ExecutorConfig(Traced):
     rpc_timeout: Seconds = 5.0
     languages: Path | None = setting(
         None,
-        "A language table on the controller: rows added to the built-in ones, or in their place (docs/languages.md).",
+        "A language table on the controller, whose rows add to the built-in ones or replace them (docs/languages.md).",
         template=False,
     )
     allow_weak_sandbox: bool = setting(
-        False, "Judge although this host cannot enforce all limits; every result says so."
+        False, "Judge even if this host cannot enforce all limits; every result says so."
     )
     cgroup: str = "judge"
     blob_cache_bytes: int = setting(2 * 1024**3, "Disk space for test data.", ge=1024**2)
-    spool_bytes: int = setting(256 * 1024**2, "Disk space for results that no judicator could take yet.", ge=1024**2)
-    min_free_bytes: int = setting(64 * 1024**2, "Free disk space below which no tasks are taken.", ge=0)
+    spool_bytes: int = setting(256 * 1024**2, "Disk space for results that no judicator has taken yet.", ge=1024**2)
+    min_free_bytes: int = setting(64 * 1024**2, "Free disk space below which the executor takes no tasks.", ge=0)
 
     @model_validator(mode="after")
     def _slots(self) -> Self:
@@ -314,29 +309,29 @@ class Judge0(Model):
     """Judge0's API beside our own (docs/judge0.md)."""
 
     prefix: str = Field(
-        default="/judge0", pattern=r"^(/[A-Za-z0-9._-]+)+$", description="Where it is; /judge0 by default."
+        default="/judge0", pattern=r"^(/[A-Za-z0-9._-]+)+$", description="Path of the API; /judge0 by default."
     )
-    enabled: bool = Field(default=True, description="Whether it is there; it is by default.")
+    enabled: bool = Field(default=True, description="Whether the gateway serves the API; true by default.")
     hosts: list[HostName] = Field(
         default_factory=list,
-        description="Names of the gateway under which it is all there is, at the root; none by default.",
+        description="Names of the gateway that serve only this API, at the root; none by default.",
     )
     origins: list[Annotated[str, Field(pattern=r"^(\*|https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?)$")]] | None = Field(
         default=None,
-        description="Web sites whose scripts may call it; by default all, or none where there is a guest.",
+        description="Web sites whose scripts may call the API; by default all, or none if there is a guest.",
     )
     delete: bool = Field(
-        default=False, description="Whether admins may delete finished submissions by it; not by default."
+        default=False, description="Whether admins may delete finished submissions through the API; false by default."
     )
     # Below the time after which nginx gives an answer up.
     wait: Seconds = 60.0
     guest: str = Field(
         default="",
         pattern=r"^([A-Za-z0-9][A-Za-z0-9._@+-]{0,62})?$",
-        description="The user as whom everybody counts who comes without a token; nobody does by default.",
+        description="The user for callers without a token; none by default.",
     )
     callbacks: bool = Field(
-        default=True, description="Whether submissions may name an address for their result; they may by default."
+        default=True, description="Whether submissions may name an address for their result; true by default."
     )
 
     @property
@@ -436,21 +431,23 @@ class GatewayConfig(Traced):
     tokens: Path
     session_key: Path
     processes: int = setting(
-        1, "Processes of uWSGI; about one per core on a host that does nothing else.", ge=1, le=256
+        1, "Processes of uWSGI; about one per core on a host that is only a gateway.", ge=1, le=256
     )
-    threads: int = setting(64, "Threads per process; three of four may hold a long poll.", ge=2, le=256)
+    threads: int = setting(64, "Threads per process; three quarters of them may hold a long poll.", ge=2, le=256)
     rpc_timeout: Seconds = 5.0
     check: CheckSettings = CheckSettings()
     secure_cookies: bool = True
     proxied: bool = Field(default=False, description="a proxy on this host says whom it speaks for (X-Forwarded-For)")
     spool_dir: Path = Path("/var/tmp")  # noqa: S108 - its files have no name
     limits: SubmissionLimits = SubmissionLimits()
-    judge0: Judge0 = setting(Judge0, "Settings of Judge0's API, as docs/judge0.md has them.")
-    public_url: PageUrl | None = setting(None, "How browsers reach the gateways; providers send them back there.")
+    judge0: Judge0 = setting(Judge0, "Settings of Judge0's API (docs/judge0.md).")
+    public_url: PageUrl | None = setting(
+        None, "Address under which browsers reach the gateways; OpenID Connect providers send them back there."
+    )
     oidc: list[OidcProvider] = setting(
         list,
-        "OpenID Connect providers with which people may log in; keys in docs/people.md. A `client_secret_file` is a "
-        "file on the gateways, which group judge may read.",
+        "OpenID Connect providers with which people may log in; keys in docs/people.md. A `client_secret_file` is on "
+        "the gateways, readable by group judge.",
     )
 
     @model_validator(mode="after")
