@@ -1,7 +1,5 @@
 """Fixtures that every suite shares: real servers."""
 
-from __future__ import annotations
-
 import gc
 import resource
 from collections import Counter

@@ -4,8 +4,6 @@
 do not build on one another. The commit hash chooses the slice, so that all tests run within a few days.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """`make bench`: what judging costs over the bare commands. Every line is measured in this one run."""
 
-from __future__ import annotations
-
 import argparse
 import signal
 import sys

@@ -5,8 +5,6 @@ caches, as that page is the same memory in all containers; and the core that the
 docs/sandbox.md says what else is open.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import subprocess

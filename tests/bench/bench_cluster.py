@@ -1,7 +1,5 @@
 """What whole clusters make of the machine: latency, throughput, steadiness, many tests, live judging beside others."""
 
-from __future__ import annotations
-
 import datetime
 import os
 import statistics

@@ -3,8 +3,6 @@
 Nothing is judged. The judicator, one mongod with its journal, etcd, the gateway and those who hand in share the cores.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """What importing a package costs, beside `cp` and fsync of the same files on the same disk."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pty

@@ -1,7 +1,5 @@
 """What listeners cost a gateway of one core: memory, time to come in, and how late they hear of a verdict."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

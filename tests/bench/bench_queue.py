@@ -1,7 +1,5 @@
 """What a call costs with ever more tasks waiting: they are written straight into the store of a real judicator."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -5,8 +5,6 @@
 PATH is a checkout of the older release in which `make setup` has run. Both are driven through `judge up` and HTTP only.
 """
 
-from __future__ import annotations
-
 import concurrent.futures
 import contextlib
 import dataclasses

@@ -1,7 +1,5 @@
 """What a sandbox costs over a bare fork and exec, and by how much a killed run passes its limits."""
 
-from __future__ import annotations
-
 import os
 import statistics
 import subprocess

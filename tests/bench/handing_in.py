@@ -4,8 +4,6 @@ An open stream has its moments fixed in advance, and each time is measured from 
 a slow answer holds up counts as slow, too. A flood hands the next one in as soon as one of its connections is free.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import json

@@ -1,7 +1,5 @@
 """The lines of a benchmark: every figure with its target, and how many targets were missed."""
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Callable, Sequence

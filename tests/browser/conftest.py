@@ -1,7 +1,5 @@
 """Headless Chromium for tests, and a gateway under its real uWSGI in front of a real judicator."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Admins delete and look into the audit trail, with JavaScript and without, on a wide screen and a narrow one."""
 
-from __future__ import annotations
-
 import pytest
 
 from judge.model import messages as m

@@ -1,7 +1,5 @@
 """Admins see to webhooks, with JavaScript and without; a page listens with the browser's own EventSource."""
 
-from __future__ import annotations
-
 import pytest
 
 from judge.model import messages as m

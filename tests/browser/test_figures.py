@@ -1,7 +1,5 @@
 """Charts in a real browser: of the cluster's work and of an executor, for everybody, in light, dark and on phones."""
 
-from __future__ import annotations
-
 import datetime
 
 import pytest

@@ -1,7 +1,5 @@
 """People at the pages: real browser, real uWSGI, real judicator; the executor is a client of the protocol."""
 
-from __future__ import annotations
-
 import pytest
 from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.common.by import By

@@ -1,7 +1,5 @@
 """The page of a problem in a real browser: what people see on every screen, and what no statement can do to them."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

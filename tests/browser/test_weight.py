@@ -1,7 +1,5 @@
 """What each page weighs in a browser that has nothing of it yet: requests, bytes, time to the first paint. Printed."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.pages import ADMIN, PAGES, PASSWORD, SETTINGS, furnish, usual

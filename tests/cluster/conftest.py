@@ -4,8 +4,6 @@ Each test finds it whole and leaves it whole. The modules go from the harmless t
 scripts/run-tests; any order works.
 """
 
-from __future__ import annotations
-
 import os
 import random
 from collections.abc import Iterator

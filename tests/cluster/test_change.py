@@ -1,7 +1,5 @@
 """Changes to a deployed cluster by `site.yml`: what is foretold, what `--limit` writes, new secrets, a new release."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

@@ -3,8 +3,6 @@
 One lab for all; the tests go on where the one before has stopped, in this order. Takes too long for `make test`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

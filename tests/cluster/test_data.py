@@ -3,8 +3,6 @@
 The tests share one lab; each leaves a whole cluster behind. Durations are printed.
 """
 
-from __future__ import annotations
-
 import datetime
 import json
 import re

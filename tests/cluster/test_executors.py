@@ -3,8 +3,6 @@
 One judicator and one gateway; what is measured is what `site.yml` costs for an executor. Not in `make test`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A cluster that is taken away and formed anew knows which hosts were removed before. Not in every `make test`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -3,8 +3,6 @@
 The tests share one lab; each leaves the cluster of the inventory behind.
 """
 
-from __future__ import annotations
-
 import functools
 
 from tests.cluster.verbs import Verbs

@@ -4,8 +4,6 @@ The tests share one lab; each leaves a whole cluster behind. Durations are print
 may be busy.
 """
 
-from __future__ import annotations
-
 import random
 import time
 

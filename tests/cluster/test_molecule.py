@@ -1,7 +1,5 @@
 """The molecule scenarios, as `molecule test` runs them: bare hosts become a cluster, and nothing of it is left."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

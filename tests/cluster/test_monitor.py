@@ -3,8 +3,6 @@
 A small cluster of its own, whose inventory asks for all of that from the start, and a bare host for Prometheus.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import time

@@ -4,8 +4,6 @@ From the distribution's archive, from PyPI, and from an archive that stands in f
 bundle's. Its inventory is in INI, where truth values are text. Not in `make test`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """One bare host that is all of a cluster, whose gateway has a certificate of another authority. Not in `make test`."""
 
-from __future__ import annotations
-
 import concurrent.futures
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """Every fault that a precheck has to find, on real hosts, all at once: one sentence each, and nothing is written."""
 
-from __future__ import annotations
-
 import datetime
 import json
 import re

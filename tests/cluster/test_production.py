@@ -4,8 +4,6 @@ Real servers: 5.0 and 6.0 out of wheels of PyPI, as packages of an archive that 
 key of the test's own; and Debian's etcd as another maker would build it. Not in `make test`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -1,7 +1,5 @@
 """Verbs that replace what a cluster runs with while it judges: its secrets, its certificates, its release."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -3,8 +3,6 @@
 Durations are printed and not bounded: CI's machine may be busy.
 """
 
-from __future__ import annotations
-
 import json
 import re
 

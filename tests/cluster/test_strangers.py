@@ -1,7 +1,5 @@
 """Ten thousand strangers at a deployed gateway, with nginx in front: everybody else is served meanwhile."""
 
-from __future__ import annotations
-
 import contextlib
 import resource
 import threading

@@ -3,8 +3,6 @@
 Rows that take hosts out bring them back, so each test ends with the cluster of the inventory.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

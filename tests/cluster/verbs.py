@@ -4,8 +4,6 @@ A verb runs under a stream of submissions with idempotency keys, of which nothin
 The rows of a run are printed at its end and written to out/verbs.md; docs/playbooks/README.md has them in a table.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Callable, Sequence

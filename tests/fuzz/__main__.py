@@ -5,8 +5,6 @@ The minutes are shared by the targets. Whatever makes a target fail is written t
 `api` and `rpc` are no targets of bytes: schemathesis makes requests to a cluster, and to a judicator, that run here.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import importlib.util

@@ -1,7 +1,5 @@
 """The protocol of slot and agent, from both sides: answers that no agent sends, and requests that no slot sends."""
 
-from __future__ import annotations
-
 import array
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """Packages of other formats, some of whose files are damaged: each is read as its importer has it, or refused."""
 
-from __future__ import annotations
-
 import io
 import json
 import zipfile

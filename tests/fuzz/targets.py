@@ -1,7 +1,5 @@
 """What is fuzzed: functions of bytes that may refuse, with the error that people are meant to see, and nothing else."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import tempfile

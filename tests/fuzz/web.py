@@ -4,8 +4,6 @@ It makes requests from the OpenAPI document that the gateway serves, and from on
 methods: good ones, damaged ones, and series in which one answer gives the next request its identifiers.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

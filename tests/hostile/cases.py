@@ -4,8 +4,6 @@ The numbers are the topics in docs/hostile.md. Most programs try something that 
 it did fail, and are right (AC) then; those that hit a limit get that limit's verdict.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@
 of it, and must print the same as without. docs/sandbox.md has the table, printed by `python -m tests.hostile.objects`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -4,8 +4,6 @@ As a worker (`python -m tests.hostile.runner DIRECTORY CORE PLACES`) it reads on
 line of JSON; the name `close` ends its pool and tells what is left in its process.
 """
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import hashlib

@@ -1,7 +1,5 @@
 """Two sandboxes that live at the same time tell each other nothing by the files that they share (lines 48 to 52)."""
 
-from __future__ import annotations
-
 import ctypes
 import fcntl
 import mmap

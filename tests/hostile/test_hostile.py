@@ -4,8 +4,6 @@
 `JUDGE_HOSTILE_SEED` repeats an order.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import socket

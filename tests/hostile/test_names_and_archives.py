@@ -1,7 +1,5 @@
 """Lines 11 and 12: names of handed-in files, sources that are none, and packages that want out of their folder."""
 
-from __future__ import annotations
-
 import io
 import os
 import stat

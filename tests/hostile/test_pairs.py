@@ -1,7 +1,5 @@
 """Runs of one submission that belong together leave each other nothing either: passes, and those of an interaction."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """boot's systemd backend against a real systemd: the hardened units, with small services in place of the daemons."""
 
-from __future__ import annotations
-
 import json
 import time
 

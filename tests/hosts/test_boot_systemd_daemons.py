@@ -1,7 +1,5 @@
 """The real daemons under their hardened units: a whole cluster on one host judges a submission."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

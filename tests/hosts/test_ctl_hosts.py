@@ -1,7 +1,5 @@
 """judgectl hosts, units and logs on real hosts: their sshd, systemd and journald, with small units of Judge's names."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

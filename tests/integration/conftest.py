@@ -1,7 +1,5 @@
 """What several modules of tests share: judicators on real servers, and people who use a gateway's API."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

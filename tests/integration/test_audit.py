@@ -1,7 +1,5 @@
 """The audit trail: who had what done from where; over the real API, pages and RPC, with a real database."""
 
-from __future__ import annotations
-
 import concurrent.futures
 import datetime
 import json

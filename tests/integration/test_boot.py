@@ -1,7 +1,5 @@
 """boot with real small services: start order, restarts, FATAL, holds, adoption, orderly stop, never two of a kind."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -1,7 +1,5 @@
 """Callbacks of Judge0's API at the judicators: tried again, through fail-over, once for each submission."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import json

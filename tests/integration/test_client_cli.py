@@ -1,7 +1,5 @@
 """judge-cli against a whole cluster, as one file and as a wheel: from log-in to the verdict, and what interrupts it."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import io

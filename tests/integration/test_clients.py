@@ -1,7 +1,5 @@
 """What people bring to the API, against a whole cluster: the Python client as a wheel, the commands of the cookbook."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import os
 import re

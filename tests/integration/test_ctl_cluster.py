@@ -1,7 +1,5 @@
 """judgectl against a whole embedded cluster: every command, as a person or a script uses it."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """`judgectl user`, `token`, `passwd` at a real gateway; and that no secret is in its log or in the trail."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

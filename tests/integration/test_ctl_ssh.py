@@ -3,8 +3,6 @@
 With systemd and journald on real hosts: tests/hosts/test_ctl_hosts.py.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Deleting submissions, problems and people's data, and what they have stored; real judicators and database."""
 
-from __future__ import annotations
-
 import asyncio
 import concurrent.futures
 import contextlib

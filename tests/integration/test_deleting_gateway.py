@@ -1,7 +1,5 @@
 """Deleting and the audit trail as people use them: API, pages without a browser, judgectl at a real gateway."""
 
-from __future__ import annotations
-
 import html
 import json
 import uuid

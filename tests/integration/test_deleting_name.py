@@ -1,7 +1,5 @@
 """A name that is given up: nothing of it is left in the database, and nobody is told of the next one who has it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

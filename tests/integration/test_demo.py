@@ -1,7 +1,5 @@
 """The main job of the README, as a newcomer runs it: one command, one table, and nothing left behind."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

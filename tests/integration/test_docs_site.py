@@ -1,7 +1,5 @@
 """The documentation as a site: every page is there, every link leads somewhere, and no other host is asked."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The facade, election and registry against real etcd: frozen, dead, several members, TLS, many threads."""
 
-from __future__ import annotations
-
 import contextlib
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What each certificate of the cluster may do to etcd: every cell of the table in docs/protocol.md."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

@@ -1,7 +1,5 @@
 """The etcd daemon with real members on loopback: forming, joining, losing disks, being removed, being interrupted."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """What a compiler left in /box is the same in the slots that help: packed and unpacked in real sandboxes."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The executor daemon against a real judicator: judging, cancelling, draining, dying, and judging on alone."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

@@ -1,8 +1,6 @@
 """What executors do with the rest of the package format, in the real sandbox: graders, static validators, several
 validators, answers that are handed in, files of tests, checks of data, dialects."""
 
-from __future__ import annotations
-
 import pytest
 
 from judge.executor.slot.validation import format_code

@@ -1,7 +1,5 @@
 """The pipeline in the real sandbox: every verdict, and the plain command; test_languages.py has every language."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import socket

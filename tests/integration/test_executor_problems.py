@@ -1,7 +1,5 @@
 """Problem packages in the real sandbox: validators of their own, interaction, passes, scores; the example packages."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

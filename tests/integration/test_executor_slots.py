@@ -1,7 +1,5 @@
 """Real slot processes under their main-side handle: jobs, cancelling, crashes, back-off."""
 
-from __future__ import annotations
-
 import os
 import select
 import signal

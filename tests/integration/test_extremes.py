@@ -1,7 +1,5 @@
 """Searches that find nothing for long, and numbers and times at the ends of what can be written: a sentence each."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import itertools

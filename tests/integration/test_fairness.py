@@ -1,7 +1,5 @@
 """Nobody waits behind another's crowd: real judicators, crowds that hand in from threads without a pause."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections import Counter

@@ -1,7 +1,5 @@
 """Figures over time, in the real database: written by several judicators, kept through the end of each of them."""
 
-from __future__ import annotations
-
 import pytest
 
 from judge.common.errors import NotFoundError

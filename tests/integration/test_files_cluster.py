@@ -2,8 +2,6 @@
 them, and what was handed in comes back byte by byte.
 """
 
-from __future__ import annotations
-
 import base64
 import io
 import json

@@ -3,8 +3,6 @@
 The same requests in every run; `python -m tests.fuzz --target api --target rpc` looks for others.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

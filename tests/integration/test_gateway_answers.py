@@ -1,7 +1,5 @@
 """Batches, bulk get, tags, pages, both shapes of errors, calls that will go: over a real judicator, etcd and mongod."""
 
-from __future__ import annotations
-
 import re
 import threading
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The HTTP API over a real judicator, etcd and mongod; the executor is a client of the real protocol."""
 
-from __future__ import annotations
-
 import codecs
 import contextlib
 import functools

@@ -1,7 +1,5 @@
 """A request counts to the share of the person for whom it is served, whichever tokens and cookies come with it."""
 
-from __future__ import annotations
-
 import asyncio
 import concurrent.futures
 import contextlib

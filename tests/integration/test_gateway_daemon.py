@@ -1,7 +1,5 @@
 """The uWSGI daemon with the real uWSGI (seed: Uwsgi.run)."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

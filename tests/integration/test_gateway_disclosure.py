@@ -1,7 +1,5 @@
 """No way out of the gateway shows a submitter what secret tests are about: every route, with marks in every field."""
 
-from __future__ import annotations
-
 import logging
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """One user who hands in over many connections at once, and what is left of a gateway for the same and another user."""
 
-from __future__ import annotations
-
 import asyncio
 import concurrent.futures
 from collections.abc import Iterator

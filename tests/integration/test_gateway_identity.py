@@ -1,7 +1,5 @@
 """The cache of identities: people who come often are asked about together, and one who is out is out."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import Counter

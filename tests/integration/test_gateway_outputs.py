@@ -1,7 +1,5 @@
 """Outputs that are handed in to a submit-answer problem through a gateway to a real judicator: all ways, all bounds."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """The pages in states that are prepared (see tests.support.gateway), without a browser; tests/browser has the rest."""
 
-from __future__ import annotations
-
 import html
 import io
 import re

@@ -1,7 +1,5 @@
 """Accounts, tokens, passwords and rates as people meet them: two gateways, real judicators and database."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import datetime

@@ -1,7 +1,5 @@
 """A problem as people see it: its page, its statement in the API, which files anybody may have. Prepared cluster."""
 
-from __future__ import annotations
-
 import html
 import io
 import re

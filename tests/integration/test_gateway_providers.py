@@ -1,7 +1,5 @@
 """Logging in with an OpenID Connect provider: a published one as a process of its own, and one that lies."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import subprocess

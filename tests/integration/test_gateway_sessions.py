@@ -1,7 +1,5 @@
 """A log-out ends a session at every gateway: two gateways and two judicators over a real database."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Strangers and slow people at a gateway without a proxy: others are served meanwhile, and everything has an end."""
 
-from __future__ import annotations
-
 import asyncio
 import concurrent.futures
 import contextlib

@@ -1,7 +1,5 @@
 """A problem that is hidden from a user is answered as one that does not exist, by every route of a gateway."""
 
-from __future__ import annotations
-
 import datetime
 import difflib
 import re

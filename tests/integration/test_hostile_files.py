@@ -1,7 +1,5 @@
 """Files that contestants name, size and count, in real slots: the submission ends with CE or RTE, the slot goes on."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 from pathlib import Path

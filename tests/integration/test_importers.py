@@ -1,7 +1,5 @@
 """Packages of other formats against a whole embedded cluster: they verify, and so does what they are exported as."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The path of a submission: each rule has one sentence, wherever a source comes from; how often it is serialised."""
 
-from __future__ import annotations
-
 import base64
 import html
 from collections import Counter

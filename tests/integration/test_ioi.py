@@ -1,7 +1,5 @@
 """IOI tasks in the real sandbox: who decides when a manager or a process goes wrong, and tasks of other systems."""
 
-from __future__ import annotations
-
 import pytest
 
 from judge.executor.slot import builds

@@ -3,8 +3,6 @@
 `row` names the rows that a test tries; tests/unit/test_judge0.py sees to it that none is left out.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import contextlib

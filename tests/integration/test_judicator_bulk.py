@@ -1,7 +1,5 @@
 """Compare-and-sets in bulk: each task's change is made once, and its caller learns what came of it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from typing import Any

@@ -1,7 +1,5 @@
 """The status of any judicator has the warnings of all judicators' hosts."""
 
-from __future__ import annotations
-
 import datetime
 from pathlib import Path
 

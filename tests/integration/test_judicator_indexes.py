@@ -1,7 +1,5 @@
 """Indexes of large collections: builds outlive the client's timeout, and changed or given-up ones are replaced."""
 
-from __future__ import annotations
-
 import datetime
 from typing import Any
 

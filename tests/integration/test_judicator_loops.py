@@ -1,7 +1,5 @@
 """A fault that nobody foresaw, in a loop of a judicator or in one thing that it looks after: the rest goes on."""
 
-from __future__ import annotations
-
 import datetime
 import logging
 from typing import Any

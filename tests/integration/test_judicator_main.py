@@ -1,7 +1,5 @@
 """The daemon as a process: start without its servers, signals, exit codes, metrics."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

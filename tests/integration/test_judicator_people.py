@@ -1,7 +1,5 @@
 """What people ask for through the gateway: Add, Search, problems, executors, status; over the wire, real database."""
 
-from __future__ import annotations
-
 import concurrent.futures
 import hashlib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The queue in memory against the database, two leaders at once, and a change of the leader."""
 
-from __future__ import annotations
-
 import asyncio
 import concurrent.futures
 import contextlib

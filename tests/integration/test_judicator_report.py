@@ -1,7 +1,5 @@
 """Report and the life of a task: every rule of docs/protocol.md that an executor can meet, over the real wire."""
 
-from __future__ import annotations
-
 import concurrent.futures
 import threading
 import time

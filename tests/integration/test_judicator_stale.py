@@ -3,8 +3,6 @@
 Such a read is put in place of the first one of each rule. What follows is the real database.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Any
 

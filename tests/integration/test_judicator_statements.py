@@ -1,7 +1,5 @@
 """Statements are rendered once: by a task that an import brings, whose pages stay beside the manifest."""
 
-from __future__ import annotations
-
 import datetime
 
 import pytest

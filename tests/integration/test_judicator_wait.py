@@ -1,7 +1,5 @@
 """Push, not poll (docs/protocol.md, rule 5): how soon an executor hears of work, and a person of a verdict."""
 
-from __future__ import annotations
-
 import asyncio
 import statistics
 import time

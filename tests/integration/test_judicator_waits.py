@@ -1,7 +1,5 @@
 """Submissions do not wait silently: for no executor that will never take them, and with a reason for people."""
 
-from __future__ import annotations
-
 import datetime
 
 import pytest

@@ -5,8 +5,6 @@ A third of the pairs, so that each kind is in three of them; all 45 with JUDGE_T
 Nothing acknowledged may be lost or doubled, every verdict must be the oracle's, and a verdict never changes.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os

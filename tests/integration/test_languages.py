@@ -5,8 +5,6 @@ so is a verdict that a row can never have (`never`). Limits are on CPU time, and
 is slow, and changes no verdict.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 from collections.abc import Iterator, Sequence

@@ -2,8 +2,6 @@
 and found beside it; names of classes and packages.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 

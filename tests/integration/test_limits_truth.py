@@ -5,8 +5,6 @@ is ended is measured by `make bench`. On a machine that is busy with other thing
 more for a run that stayed below; the account says so then, and that run is taken again.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """What a compiler leaves in /box counts for the slot's memory, and a slot never has an archive of it in its own."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """The Prometheus endpoint: strangers who take their time do not keep it from those who ask."""
 
-from __future__ import annotations
-
 import threading
 
 import httpx

@@ -4,8 +4,6 @@ Nothing acknowledged may be lost or doubled, and no committed verdict may change
 not know yet, and not by calls whose outcome nobody was told.
 """
 
-from __future__ import annotations
-
 import concurrent.futures
 import contextlib
 import itertools

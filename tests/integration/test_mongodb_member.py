@@ -1,7 +1,5 @@
 """The MongoDB daemon with real mongods: bootstrap, growth, departure, restarts, lost disks and hangs."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

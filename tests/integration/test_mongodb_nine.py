@@ -1,7 +1,5 @@
 """Nine members: seven vote, two are spares that take over the vote of one that leaves."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.support.mongodb import mongodb_cluster

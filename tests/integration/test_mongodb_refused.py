@@ -1,7 +1,5 @@
 """Everything for which the MongoDB daemon refuses to run: exit code 3, one sentence, and nothing changed."""
 
-from __future__ import annotations
-
 import shutil
 import socket
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Members with a key file, a user and mutual TLS, the judicator's connection to them, and what the errors mean."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Metrics over the cluster's TLS: who may read them, and Prometheus itself that reads a whole cluster."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import ssl

@@ -1,7 +1,5 @@
 """A run that is a little over its time limit is repeated once, alone, and the second run decides."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import os

@@ -1,7 +1,5 @@
 """A real nginx with the configuration of the role judge_gateway: log, limits, proxies, and the port for HTTP."""
 
-from __future__ import annotations
-
 import collections
 import concurrent.futures
 import contextlib

@@ -1,7 +1,5 @@
 """Compilers that end well and make no program: a compile error with a sentence, in every language that has such."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 

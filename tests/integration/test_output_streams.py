@@ -1,7 +1,5 @@
 """stdout and stderr are streams by whatever name a program opens them: all that was written arrives, in order."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

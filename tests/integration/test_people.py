@@ -1,7 +1,5 @@
 """Accounts, tokens, passwords and rates at the judicators: over the wire, real database, two judicators."""
 
-from __future__ import annotations
-
 import asyncio
 import concurrent.futures
 import datetime

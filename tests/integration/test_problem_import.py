@@ -1,7 +1,5 @@
 """`judgectl problem import` against a whole embedded cluster: blobs, checks, time limits, and nothing half-imported."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

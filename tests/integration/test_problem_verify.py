@@ -1,7 +1,5 @@
 """`judgectl problem` against a whole embedded cluster: what the example packages say of themselves is true here."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

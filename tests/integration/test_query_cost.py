@@ -4,8 +4,6 @@ The collection is so large that a wrong index, or none, is looked at by the thou
 everything that people and executors do is done once is recorded, so a new query is measured without being named here.
 """
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Which methods store something: their rows of METHODS say it, and what they send to the database shows it."""
 
-from __future__ import annotations
-
 import contextvars
 from collections.abc import Iterator
 from pathlib import Path

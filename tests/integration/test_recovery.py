@@ -1,7 +1,5 @@
 """One judicator is left of three: real etcd members and mongods lose their disks, and the last one goes on."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Rejudgings over the wire: real judicators, etcd and mongod; the executor is a client of the protocol."""
 
-from __future__ import annotations
-
 import concurrent.futures
 import datetime
 import time

@@ -1,7 +1,5 @@
 """judgectl rejudge and the evidence of a judging, against a whole embedded cluster with its real sandbox."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Rejudgings when judicators are killed at every step, and what readers see meanwhile: all new verdicts or none."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import threading

@@ -1,7 +1,5 @@
 """Rejudgings and trace ids through the gateway, API and pages, over a real judicator; no browser."""
 
-from __future__ import annotations
-
 import html
 import re
 

@@ -1,7 +1,5 @@
 """What retention removes and what it leaves, beside everything that happens meanwhile; real etcd and mongod."""
 
-from __future__ import annotations
-
 import asyncio
 import datetime
 import hashlib

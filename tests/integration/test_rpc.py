@@ -1,7 +1,5 @@
 """The wire: mutual TLS, roles, identity, bad input, blobs, failover. Real judicators, and sockets that misbehave."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import gc

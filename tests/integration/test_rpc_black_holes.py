@@ -1,7 +1,5 @@
 """Clients whose etcd or judicators swallow everything: each call keeps its own deadline, however many there are."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import threading

@@ -1,7 +1,5 @@
 """The connections of the RPC's client: which are kept, what ends them, and servers that answer in odd ways."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import io

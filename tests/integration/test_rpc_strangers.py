@@ -1,7 +1,5 @@
 """Slow and greedy callers of a judicator: others are served meanwhile, and everything has an end."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import ssl

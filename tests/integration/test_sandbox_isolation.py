@@ -1,7 +1,5 @@
 """What a submitted program cannot see, reach, change or leave behind, beside what the programs of tests/hostile try."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

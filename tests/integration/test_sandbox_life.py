@@ -1,7 +1,5 @@
 """Containers come, serve and go: nothing is left behind, whoever dies; test_languages.py has compilers."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import gc

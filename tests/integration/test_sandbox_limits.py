@@ -1,7 +1,5 @@
 """What limits end, how soon, and the account of what was used; test_limits_truth.py has each from both sides."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

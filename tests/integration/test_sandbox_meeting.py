@@ -1,7 +1,5 @@
 """Several programs that talk over named pipes, and runs with files: what each sees, who is ended, what is left."""
 
-from __future__ import annotations
-
 import concurrent.futures
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """Without cgroups, or without root: the same containers, limits by looking; and everybody can see that it is weak."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Reading secret test data as a contestant would try to: programs that give it away, and all ways out of a cluster."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from pathlib import Path

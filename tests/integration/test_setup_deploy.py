@@ -1,7 +1,5 @@
 """`make setup-deploy` on a controller without a compiler, in a checkout of its own."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Tests of one submission run side by side in real slots: the same account as in one slot alone, whatever happens."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

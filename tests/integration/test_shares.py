@@ -1,7 +1,5 @@
 """What one user may take of the cluster: slots at once, submissions that wait; and places in the queue."""
 
-from __future__ import annotations
-
 import concurrent.futures
 import contextlib
 import threading

@@ -1,7 +1,5 @@
 """Statements in LaTeX on a whole embedded cluster: an executor's pandoc makes HTML of them, in its sandbox."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Statements are rendered in the sandbox, each by a run of its own: one that is too much costs the others nothing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A crowd at the gateway of a whole cluster: several languages at a steady rate, while judging processes are killed."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections import Counter

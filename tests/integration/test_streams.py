@@ -1,7 +1,5 @@
 """Server-sent events: one submission, one's own, all; gone on after a break and at another judicator; no threads."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import datetime

@@ -1,7 +1,5 @@
 """All runs of a submission together may take only so long: where it is used up judging ends, with one sentence."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The spans of a submission, from the call of the API to the sandbox: real daemons, a receiver of OTLP/HTTP."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

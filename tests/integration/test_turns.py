@@ -1,7 +1,5 @@
 """Submissions that want the executor for themselves: what the other slots notice of it."""
 
-from __future__ import annotations
-
 import contextlib
 import struct
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """`judge up` for real: a whole cluster that starts, is refused twice, survives its boot, stops, and finds its data."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

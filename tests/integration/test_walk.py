@@ -1,7 +1,5 @@
 """docs/walk.md against a real submission: judgectl, a gateway and a judicator in this process call what it names."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import re

@@ -1,7 +1,5 @@
 """Webhooks: verdicts reach receivers, signed, in order, through all that dies; deliveries are listed and resent."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import json

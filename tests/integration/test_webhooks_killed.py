@@ -1,7 +1,5 @@
 """Webhooks while judicators, gateways and mongods are killed, leading or not: every verdict is told, in order."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os

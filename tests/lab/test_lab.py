@@ -1,7 +1,5 @@
 """Real lab hosts: every command, two labs side by side, interruptions, and that nothing is left behind."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

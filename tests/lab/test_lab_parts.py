@@ -1,7 +1,5 @@
 """The lab's own rules, without a lab: names, addresses, sizes, mirrors, and what it says when something is missing."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

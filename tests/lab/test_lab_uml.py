@@ -1,7 +1,5 @@
 """A lab host with a kernel of its own (user-mode Linux): what it is, its power and cable, and nothing left of it."""
 
-from __future__ import annotations
-
 import json
 import platform
 import shutil

@@ -1,7 +1,5 @@
 """The project's Ansible plug-ins, role variables and playbook tasks."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

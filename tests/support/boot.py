@@ -1,7 +1,5 @@
 """A boot of its own process with small services, for boot's tests."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Certificates as a public authority issues them: a root, an intermediate authority, and servers' certificates."""
 
-from __future__ import annotations
-
 import datetime
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A whole embedded cluster (`judge up`), and judgectl inside the test's process."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

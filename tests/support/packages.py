@@ -1,7 +1,5 @@
 """Problem packages, manifests and programs that tests judge."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

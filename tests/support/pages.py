@@ -1,7 +1,5 @@
 """Headless Chromium, the list of all pages, and a cluster with something on each of them."""
 
-from __future__ import annotations
-
 import base64
 import datetime
 import functools

@@ -1,7 +1,5 @@
 """Programs for sandboxes, and C programs that show what this machine can do."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os

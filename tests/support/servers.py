@@ -1,7 +1,5 @@
 """Real etcd and mongod on free loopback ports, and waiting for conditions."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

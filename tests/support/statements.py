@@ -1,7 +1,5 @@
 """The pages of statements, made as an executor makes them, but in the tests' own process."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import tempfile

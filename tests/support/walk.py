@@ -1,7 +1,5 @@
 """The steps of docs/walk.md: the functions through which a submission goes."""
 
-from __future__ import annotations
-
 import ast
 import re
 from dataclasses import dataclass

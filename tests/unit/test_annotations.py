@@ -1,7 +1,5 @@
 """DOMjudge's annotations in sources."""
 
-from __future__ import annotations
-
 import pytest
 
 from judge.model.verdicts import Verdict

@@ -1,7 +1,5 @@
 """Which file is for which test, where outputs are handed in."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Packages in ZIP and tar archives: as people pack them, and as strangers do who want to harm."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import struct

@@ -1,7 +1,5 @@
 """Backups without a database: how things are cut, sealed, kept and refused."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import datetime

@@ -1,7 +1,5 @@
 """Questions that are asked together: each has its own answer, and none an answer from before it was asked."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 

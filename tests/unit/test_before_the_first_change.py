@@ -1,7 +1,5 @@
 """What every playbook looks at before it changes anything: read from its tasks, in their order."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

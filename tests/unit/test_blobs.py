@@ -1,7 +1,5 @@
 """The blob cache: verification, repair, eviction, pins, full disks, and several threads."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import multiprocessing

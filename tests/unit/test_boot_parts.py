@@ -1,7 +1,5 @@
 """Parts of boot without processes of its own: files, pid files, holds, rendering, checks of serving, log rotation."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import itertools

@@ -1,7 +1,5 @@
 """The pure decision of boot: every branch, and properties over long random histories."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The bundle: manifest, archive, index, wheels, and what a host refuses."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """A call's row of METHODS or ROUTES says what it is: every row is complete, and the page about the protocol agrees."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import dataclasses

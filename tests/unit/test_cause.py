@@ -1,7 +1,5 @@
 """The cause of a run, and who is sent its verdict."""
 
-from __future__ import annotations
-
 import datetime
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Descriptions of inputs: what each command takes and refuses, and the program that goes into the sandbox."""
 
-from __future__ import annotations
-
 import contextlib
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """How a daemon ends its child: by asking, once or again and again, and by force when its time is over."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterator
 from pathlib import Path

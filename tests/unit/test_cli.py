@@ -1,7 +1,5 @@
 """The `judge` command: one sentence and an exit code for everything that a person can get wrong."""
 
-from __future__ import annotations
-
 import logging
 import subprocess
 import sys

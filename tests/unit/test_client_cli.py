@@ -1,7 +1,5 @@
 """judge-cli without a gateway: guesses, judge.toml, the difference, Competitive Companion's payload, local runs."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import io

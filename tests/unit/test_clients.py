@@ -1,7 +1,5 @@
 """The Python client without a gateway: what is generated, how messages become JSON and back, what is tried again."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import importlib.machinery

@@ -1,7 +1,5 @@
 """The checkout as an Ansible collection: what its artefact has, what it never has, and that Ansible can use it."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

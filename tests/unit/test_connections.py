@@ -1,7 +1,5 @@
 """The connections of a server: clients by address, room for new connections, and resets."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections import Counter

@@ -1,7 +1,5 @@
 """The rows of docs/contributing.md are whole: what fails in a tree that has one thing more is named there."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Sentences of judgectl about tests that a package's own programs refuse."""
 
-from __future__ import annotations
-
 import pytest
 
 from judge.common.errors import UsageError

@@ -1,7 +1,5 @@
 """What judgectl makes of hosts' answers: entries, units, machines, the order of lines; safe text, safe quoting."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """judgectl's view of inventories: what Ansible sees; one sentence per fault; secrets in no log."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

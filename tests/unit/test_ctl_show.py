@@ -1,7 +1,5 @@
 """What judgectl shows is text that others wrote: none of it is obeyed, and none of it pushes a name away."""
 
-from __future__ import annotations
-
 import csv
 import io
 from typing import Any

@@ -1,7 +1,5 @@
 """What tests/cluster/verbs.py makes of runs that are killed, or that are not: it never counts one that was not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import cast
 

@@ -1,7 +1,5 @@
 """How daemons start, are told to stop, and end; and that all lists of daemons follow the table of kinds."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import re

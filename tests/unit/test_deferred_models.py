@@ -1,7 +1,5 @@
 """Models are built when first used (`defer_build`): a fault in one would show in nothing but its use."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 import subprocess

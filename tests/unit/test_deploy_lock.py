@@ -1,7 +1,5 @@
 """One run changes a cluster at a time: real runs of ansible-playbook against hosts that are this machine."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

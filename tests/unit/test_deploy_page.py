@@ -1,7 +1,5 @@
 """The tables of docs/deploy.md say what roles, units and plug-ins do: ports, users, files, certificates."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the documentation names exists: code, tests, pages, commands."""
 
-from __future__ import annotations
-
 import ast
 import graphlib
 import re

@@ -1,7 +1,5 @@
 """scripts/drill with playbooks that only note how they are called."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Addresses and URLs as people write them: taken and usable, or refused in one right sentence."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from urllib.parse import urlsplit
 

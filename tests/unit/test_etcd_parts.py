@@ -1,7 +1,5 @@
 """The etcd modules without a server: failures, deadlines, log lines, versions, the directory, discovery."""
 
-from __future__ import annotations
-
 import logging
 import os
 import socket

@@ -1,7 +1,5 @@
 """The membership planner: rules by name, properties over all situations, and a model cluster that crashes anywhere."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

@@ -1,7 +1,5 @@
 """The inventories under inventory/examples: each is listed, playbooks take it, and a precheck finds no fault in it."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """What a submission has taken of its allowance."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Built validators as the slots of an executor keep them: damaged, too many, too big, and on a full disk."""
 
-from __future__ import annotations
-
 import os
 import resource
 from pathlib import Path

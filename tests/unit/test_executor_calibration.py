@@ -1,7 +1,5 @@
 """Calibration of cores: the comparison with the first measurement, and the file that holds it."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Messages between main and slots: framing, and that a cancellation stays visible."""
 
-from __future__ import annotations
-
 import select
 import socket
 import struct

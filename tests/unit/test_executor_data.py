@@ -1,7 +1,5 @@
 """Getting a task's data: manifests, pins, and how long it is tried."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

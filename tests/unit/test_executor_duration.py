@@ -1,7 +1,5 @@
 """When a slot may say that it is nearly free."""
 
-from __future__ import annotations
-
 import math
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Main's side of shared tests: who is sent to help, and who is called back; slots are played over socket pairs."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What a run has left is packed within bounds, whatever a stranger's program has made there."""
 
-from __future__ import annotations
-
 import os
 import random
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The main loop at work: what judicators and slots see of it, above all in its rarer turns."""
 
-from __future__ import annotations
-
 import errno
 import logging
 import os

@@ -1,7 +1,5 @@
 """Cores for slots, and room on the disk."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections import namedtuple

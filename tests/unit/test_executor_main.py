@@ -1,7 +1,5 @@
 """The executor's start: its sandbox, its work directory, what earlier lives left."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

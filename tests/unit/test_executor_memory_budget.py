@@ -1,7 +1,5 @@
 """Memory is reserved per slot: whatever runs at one time in a slot fits its share (docs/executor.md)."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st

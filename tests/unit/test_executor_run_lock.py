@@ -1,7 +1,5 @@
 """Taking turns: runs side by side, and one alone; real locks, the slots are processes or descriptors of their own."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

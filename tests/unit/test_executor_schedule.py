@@ -1,7 +1,5 @@
 """Tests that are run side by side come to what serial judging comes to, whatever the order of their ends."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

@@ -1,7 +1,5 @@
 """The queue on which slots share tests: real files, locks and pipes; helpers are processes, since locks are theirs."""
 
-from __future__ import annotations
-
 import contextlib
 import multiprocessing
 import os

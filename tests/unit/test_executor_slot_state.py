@@ -1,7 +1,5 @@
 """What main knows of a slot: whatever happens in whatever order, no field of what is over stays behind."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The spool: what it keeps over a crash, its bound, and what it does not touch."""
 
-from __future__ import annotations
-
 import errno
 import os
 

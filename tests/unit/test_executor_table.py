@@ -1,7 +1,5 @@
 """The report loop's logic: single steps, and random lives against a model of the judicators."""
 
-from __future__ import annotations
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """Excerpts are bounded whatever programs print, and inputs are sealed."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """The verdict function: a table of cases, and what must hold for every outcome."""
 
-from __future__ import annotations
-
 import ast
 import signal
 from collections.abc import Collection

@@ -1,7 +1,5 @@
 """What globs of submissions.yaml match, and how many they may stand for."""
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections.abc import Mapping

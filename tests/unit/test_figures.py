@@ -1,7 +1,5 @@
 """Minutes into points, points into charts: pure functions, tried with whatever may be in them."""
 
-from __future__ import annotations
-
 import datetime
 import math
 import re

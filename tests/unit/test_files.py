@@ -1,7 +1,5 @@
 """Replacing files: a reader and a kill at any moment meet the old content or the new one."""
 
-from __future__ import annotations
-
 import ast
 import errno
 import os

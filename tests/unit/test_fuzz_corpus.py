@@ -1,7 +1,5 @@
 """The fuzzers' targets on their corpus, on everything that they once found, and for a moment on more."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Submissions that meet in a gateway: which go together, and that each has what comes of its own."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor

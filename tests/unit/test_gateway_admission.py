@@ -1,7 +1,5 @@
 """Admission of requests: shares of threads, failed log-ins, paths of APIs, and nginx's configuration."""
 
-from __future__ import annotations
-
 import html
 import io
 import json

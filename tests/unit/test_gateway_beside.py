@@ -1,7 +1,5 @@
 """What pages make of texts: output beside an answer, places in compilers' messages, languages guessed."""
 
-from __future__ import annotations
-
 import re
 import timeit
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What submitters see of secret tests: every field is classified, and figures carry no more than is said of them."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

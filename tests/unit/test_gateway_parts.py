@@ -1,7 +1,5 @@
 """The pure and small parts of the gateway: ini, log levels, tokens, form, what users may see."""
 
-from __future__ import annotations
-
 import logging
 import stat
 

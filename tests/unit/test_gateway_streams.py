@@ -1,7 +1,5 @@
 """Listeners of a gateway without a cluster: how a stream ends, and who is looked at again."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from typing import Any, get_args

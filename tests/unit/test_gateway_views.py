@@ -1,7 +1,5 @@
 """How values look to people."""
 
-from __future__ import annotations
-
 import datetime
 
 import pytest

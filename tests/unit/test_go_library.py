@@ -1,7 +1,5 @@
 """Go's standard library is compiled where it is missing, once per version of Go; the go program is a small script."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

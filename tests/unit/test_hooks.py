@@ -1,7 +1,5 @@
 """Calls to addresses that people name: their signatures, where they may go, when they are tried again."""
 
-from __future__ import annotations
-
 import asyncio
 import datetime
 import ipaddress

@@ -1,7 +1,5 @@
 """A host argument of a playbook is the name of one host, never a pattern: real runs of ansible-playbook."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

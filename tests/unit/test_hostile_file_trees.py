@@ -1,7 +1,5 @@
 """Submissions choose names, sizes and numbers of files: every choice is a program, or one sentence that refuses it."""
 
-from __future__ import annotations
-
 import functools
 
 import pytest

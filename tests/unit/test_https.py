@@ -1,7 +1,5 @@
 """A gateway's certificate from another authority: what is wrong with its files is one sentence."""
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tasks in the Italian format and of TPS: the shapes that are found in public, and one sentence for each fault."""
 
-from __future__ import annotations
-
 import json
 import string
 

@@ -1,7 +1,5 @@
 """Packages whose tests generators/generators.yaml makes: what is to be run for them, and what becomes of them."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Plain directories of tests: the shapes that people keep them in, each read as a package."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import lzma

@@ -1,7 +1,5 @@
 """Problems of DMOJ: each shape of init.yml that its documentation and public problems have."""
 
-from __future__ import annotations
-
 import io
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Problems of DMOJ whose submissions do not run alone: graders compiled with them, managers, graders in Python."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Packages whose tests a script with testdata_tools' gen.sh makes: what its commands mean, and which are refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Problems of Hydro: what its config.yaml says, and what it is refused for."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Packages whose tests are still to be made: what is to be run for them, and what becomes of them when it was."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select

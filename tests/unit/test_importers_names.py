@@ -1,7 +1,5 @@
 """What programs of packages are by their names and annotations: solutions of each kind, generators, and neither."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What check and import say of packages: no warnings of what is meant so, numbers in words, pictures that are there."""
 
-from __future__ import annotations
-
 import zipfile
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Packages of Polygon: each shape that public packages have, read as a package of format 2025-09."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import time

@@ -1,7 +1,5 @@
 """Statements of packages of Polygon: in sections, as a whole, as pages, and those that nothing is known of."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Packages of SIO2: groups by the names of tests, points and limits of config.yml, programs by their names."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

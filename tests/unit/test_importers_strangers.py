@@ -1,7 +1,5 @@
 """Packages that nobody made by accident: values of any shape, and so much of it that it must be read in one pass."""
 
-from __future__ import annotations
-
 import time
 import tracemalloc
 from collections.abc import Callable

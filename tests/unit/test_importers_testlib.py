@@ -1,7 +1,5 @@
 """The header that stands in for testlib.h where a package brings none: what programs made with it say of files."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tests as the systems of packages give them to programs: line ends, headers, and no pointers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

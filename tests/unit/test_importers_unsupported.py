@@ -1,7 +1,5 @@
 """Packages of systems whose formats are not imported are refused, and `--from directory` takes their tests."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

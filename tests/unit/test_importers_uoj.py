@@ -1,7 +1,5 @@
 """Tests beside the settings of UOJ, SYZOJ and Hydro, without anything else that says whose they are."""
 
-from __future__ import annotations
-
 import tracemalloc
 from contextlib import closing
 from pathlib import Path

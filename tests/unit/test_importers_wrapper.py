@@ -1,7 +1,5 @@
 """wrapper.c: what checkers and interactors of other judges say, as exit codes and files of the package format."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

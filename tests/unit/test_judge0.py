@@ -1,7 +1,5 @@
 """The parts of Judge0's API that are pure, and that every row of its page is tried."""
 
-from __future__ import annotations
-
 import base64
 import codecs
 import concurrent.futures

@@ -1,7 +1,5 @@
 """Stored forms, limits of what is stored, and the checks of Add."""
 
-from __future__ import annotations
-
 import datetime
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Callers that watch a task."""
 
-from __future__ import annotations
-
 from bson import ObjectId
 
 from judge.judicator.hub import Hub

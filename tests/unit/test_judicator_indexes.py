@@ -1,7 +1,5 @@
 """Which indexes a judicator waits for before it serves."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The order of the queue: properties of the pure functions; test_judicator_queue.py has the whole."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

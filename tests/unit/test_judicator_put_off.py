@@ -1,7 +1,5 @@
 """Loops of a judicator wait for a database that is away, and for nothing else."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

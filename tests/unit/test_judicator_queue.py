@@ -1,7 +1,5 @@
 """The queue against a naive model that has lists and sorts them all for each question."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import tracemalloc

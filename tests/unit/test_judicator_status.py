@@ -1,7 +1,5 @@
 """What the status warns of, which the alerts of Prometheus do as well."""
 
-from __future__ import annotations
-
 import datetime
 import os
 from pathlib import Path

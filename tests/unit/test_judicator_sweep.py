@@ -1,7 +1,5 @@
 """The leader's sweep with an injected clock (docs/protocol.md, rule 6)."""
 
-from __future__ import annotations
-
 import datetime
 
 from bson import ObjectId

@@ -1,7 +1,5 @@
 """The pure parts of retention, stored bytes, the audit trail and what gateways note in it."""
 
-from __future__ import annotations
-
 import datetime
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Tags and difficulty: what packages and people say becomes labels, or one sentence."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What languages are called elsewhere: every name leads to one row, by any case and spacing."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Which Debian packages hosts get for languages: the inventory's filter says what the table says."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from types import ModuleType

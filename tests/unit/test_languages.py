@@ -1,7 +1,5 @@
 """The language table: the built-in rows, a site's own, what is found on a machine, and entry points."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

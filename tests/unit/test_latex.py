@@ -1,7 +1,5 @@
 r"""Statements in LaTeX as a converter gets them: both families of macros; what pandoc makes of it is another test."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The search for secrets finds them: whole, in part, in hex, in base64; and never says what they are."""
 
-from __future__ import annotations
-
 import base64
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """The checker of streams: silent about what went right, and never about what went wrong."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Files that are no part of a package by their names are named, if somebody may have meant them."""
 
-from __future__ import annotations
-
 import tarfile
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Line ends of Windows seen as plain ones: which files, and that memory for them is bounded."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One record is one line, whoever's words are in it."""
 
-from __future__ import annotations
-
 import json
 import logging
 import subprocess

@@ -1,7 +1,5 @@
 """What a manifest may say, whoever wrote it: a package's reader, an importer, or an admin past judgectl."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

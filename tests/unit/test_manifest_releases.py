@@ -1,7 +1,5 @@
 """What an executor of an earlier release makes of manifests of this one: it judges them alike, or refuses them."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

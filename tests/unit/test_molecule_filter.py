@@ -1,7 +1,5 @@
 """The filter with which molecule's verify step reads the table of ports in docs/deploy.md."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

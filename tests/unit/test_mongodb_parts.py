@@ -1,7 +1,5 @@
 """The small parts of the MongoDB daemon: data directory, command line, log lines, driver errors, views."""
 
-from __future__ import annotations
-
 import asyncio
 import datetime
 import json

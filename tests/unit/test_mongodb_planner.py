@@ -1,7 +1,5 @@
 """The replica-set planner: every rule by example, and its promises as properties of whole simulated histories."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Alerts and dashboards against the metrics that there are; each alert is tried by promtool, Prometheus' own."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

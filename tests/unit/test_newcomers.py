@@ -1,7 +1,5 @@
 """A list of new accounts as CSV: what spreadsheets write is read, and each fault is told with its line."""
 
-from __future__ import annotations
-
 import csv
 import io
 

@@ -1,7 +1,5 @@
 """`make test-cluster` installs whatever its tests may skip without: a skipped test is a promise that nobody keeps."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import re

@@ -1,7 +1,5 @@
 """Hosts that fetch their software for themselves (`judge_source: online`), and through a proxy where there is one."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What judgectl versions, drift and support make of hosts' answers, and what certificates and upgrades are told of."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -4,8 +4,6 @@ Every shape was seen at several places or in tests of problemtools, BAPCtools or
 A shape that is merely unusual is read, and its warning says what is made of it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Packs of blobs: what is packed comes out again, and what is none is refused."""
 
-from __future__ import annotations
-
 import hashlib
 
 import pytest

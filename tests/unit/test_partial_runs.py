@@ -1,7 +1,5 @@
 """No option of ansible-playbook makes a playbook change a cluster without its lock, gates and probes."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

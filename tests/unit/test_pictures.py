@@ -1,7 +1,5 @@
 """The pictures of the README: all of them are there, small, of `make pictures`, and load nothing from elsewhere."""
 
-from __future__ import annotations
-
 import importlib.machinery
 import importlib.util
 import re

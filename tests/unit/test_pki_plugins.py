@@ -1,7 +1,5 @@
 """The certificate authority on the controller and the keys on hosts, with the real openssl."""
 
-from __future__ import annotations
-
 import getpass
 import json
 import ssl

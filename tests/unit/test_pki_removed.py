@@ -1,7 +1,5 @@
 """The controller's record of removed hosts: what a run that was cut off finds, and what a later one does not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

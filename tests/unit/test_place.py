@@ -1,7 +1,5 @@
 """judge_place and judge_release on this machine: what a run changes, foretells, and leaves to the next one."""
 
-from __future__ import annotations
-
 import base64
 import getpass
 import grp

@@ -1,7 +1,5 @@
 """A controller needs ansible-core and what that depends on, and no other package."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import os
 import re

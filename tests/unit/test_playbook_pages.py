@@ -1,7 +1,5 @@
 """Every playbook has a page for operators, with the same parts, and nothing in it that does not exist."""
 
-from __future__ import annotations
-
 import functools
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which hosts the plays work on at a time, and what --tags leave: asked of ansible-playbook itself."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

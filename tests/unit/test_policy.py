@@ -1,7 +1,5 @@
 """What nobody may bring in by the way: ignored errors, skipped rules, unchecked downloads, tasks that show a secret."""
 
-from __future__ import annotations
-
 import configparser
 import functools
 import re

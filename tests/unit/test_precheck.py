@@ -1,7 +1,5 @@
 """Every fault that a precheck has to find, from observations to sentences."""
 
-from __future__ import annotations
-
 import copy
 import json
 import os

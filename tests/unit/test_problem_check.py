@@ -1,7 +1,5 @@
 """`judgectl problem check`: all findings at once, with file and line; the exit code says whether one is an error."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The examples that a newcomer judges first are complete, small and right; and the reader of such folders."""
 
-from __future__ import annotations
-
 import shutil
 import statistics
 import subprocess

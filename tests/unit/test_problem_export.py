@@ -1,7 +1,5 @@
 """A problem's package out of the cluster: what is left if the cluster or the disk fails meanwhile."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import IO, cast
 

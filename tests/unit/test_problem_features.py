@@ -4,8 +4,6 @@ All examples verify on every run of the tests (tests/integration/test_problem_ve
 example that loses its feature would leave that untried.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

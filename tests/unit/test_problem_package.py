@@ -1,7 +1,5 @@
 """Reading problem packages: both formats, and mutated packages that are each refused with the right sentence."""
 
-from __future__ import annotations
-
 import gc
 import io
 import os

@@ -1,7 +1,5 @@
 """`judgectl problem` on a terminal: the table of what is being judged as it changes, and how an upload goes on."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Callable, Sequence

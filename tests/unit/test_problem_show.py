@@ -1,7 +1,5 @@
 """`judgectl problem show`: everything that decides how a problem is judged is in it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -3,8 +3,6 @@
 Those in Python are read by judge.languages.python alone, which prints none of the compiler's warnings.
 """
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

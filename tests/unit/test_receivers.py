@@ -1,7 +1,5 @@
 """Calls to receivers that fail: one at a time, after pauses that grow and end. Property tests."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

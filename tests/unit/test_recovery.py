@@ -1,7 +1,5 @@
 """What may be done with the judicators that are left: a decision about facts alone."""
 
-from __future__ import annotations
-
 import io
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """The page about the HTTP API says what the OpenAPI document says."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from html.parser import HTMLParser

@@ -1,7 +1,5 @@
 """Every regular expression that reads strangers' text takes time in proportion to it, whatever the text is."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import pkgutil

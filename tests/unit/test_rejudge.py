@@ -1,7 +1,5 @@
 """Rejudgings without servers: filters, comparisons, what is in force, the order of the queue, trace ids."""
 
-from __future__ import annotations
-
 import datetime
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Looks at an open rejudging cost the database a small part of its time, however many people look."""
 
-from __future__ import annotations
-
 import asyncio
 
 from judge.common import clock

@@ -5,8 +5,6 @@ the release of before, in the middle of an upgrade. So keep what is listed: a ne
 function stays under its old name as well. A line may go when no release is supported any more that has only that.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import inspect

@@ -1,7 +1,5 @@
 """MongoDB's repository on a host: apt reads what the role writes, and takes nothing from there but the server."""
 
-from __future__ import annotations
-
 import platform
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What each person has reached in each problem: whole lists and lists in parts come to the same."""
 
-from __future__ import annotations
-
 import csv
 import io
 

@@ -1,7 +1,5 @@
 """The roles' promises that need no host: documented variables, generated tables, valid configs, secrets never shown."""
 
-from __future__ import annotations
-
 import importlib.machinery
 import importlib.util
 import re

@@ -1,7 +1,5 @@
 """Who may leave, who may stop, what is told of it: pure functions over what was read of a cluster."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Secrets that take each other's place: what hosts have in each stage, and files that are whole wherever it ends."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import subprocess

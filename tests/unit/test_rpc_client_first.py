@@ -1,7 +1,5 @@
 """Which judicator a client asks first, and for how long it stays with one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

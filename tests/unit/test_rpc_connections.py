@@ -1,7 +1,5 @@
 """Heads of the answers that the RPC's client reads."""
 
-from __future__ import annotations
-
 import contextlib
 
 import pytest

@@ -1,7 +1,5 @@
 """Messages that are made to cost: millions of values, or of faults."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Annotated, Any, get_args

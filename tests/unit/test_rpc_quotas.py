@@ -1,7 +1,5 @@
 """What one certificate may have under way at a judicator."""
 
-from __future__ import annotations
-
 import pytest
 
 from judge.common.errors import UnavailableError

@@ -1,7 +1,5 @@
 """The sandbox's parts that need no container."""
 
-from __future__ import annotations
-
 import errno
 import operator
 import os

@@ -1,7 +1,5 @@
 """From tests to the submission: the first failing test, the groups of 2025-09, the legacy default grader."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Static validation test cases, the package's own graders, and the two readings of legacy scores."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 

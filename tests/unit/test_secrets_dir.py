@@ -1,7 +1,5 @@
 """A cluster's secrets on the controller: where they are, encrypted by ansible-vault, or given as variables."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 from typing import Any

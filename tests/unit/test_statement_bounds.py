@@ -1,7 +1,5 @@
 """What strangers' statements, formulas and pictures may cost, and that nothing of them leaves its place on the page."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -1,7 +1,5 @@
 """Statements as HTML: strangers' Markdown, HTML, formulas and pictures come out harmless, as their authors meant."""
 
-from __future__ import annotations
-
 import html
 import re
 import struct

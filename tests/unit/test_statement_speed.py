@@ -1,7 +1,5 @@
 """Statements and scripts of strangers that are made to be slow take time in proportion to their length."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """What a package has for people: which files are statements, in which language, and how samples are shown."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

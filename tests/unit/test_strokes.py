@@ -1,7 +1,5 @@
 """Dashes of SVG pictures count for what drawing them takes."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import time

@@ -1,7 +1,5 @@
 """Submissions of several files: names, archives and directories, what is compiled and started, the checks of Add."""
 
-from __future__ import annotations
-
 import base64
 import io
 import random

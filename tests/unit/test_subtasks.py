@@ -1,7 +1,5 @@
 """Subtasks of IOI tasks: their rules, against the plain definitions, and what is still to be run."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """What `systemctl show` prints, and what boot makes of it: pure functions."""
 
-from __future__ import annotations
-
 import signal
 
 import pytest

@@ -1,7 +1,5 @@
 """The unit files: clean for systemd, hardened, and in step with the daemons' own settings."""
 
-from __future__ import annotations
-
 import configparser
 import re
 import shutil

@@ -1,7 +1,5 @@
 """judge.yaml: what it may say, and one sentence for each fault."""
 
-from __future__ import annotations
-
 import pytest
 
 from judge.common.errors import PackageError

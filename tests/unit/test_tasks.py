@@ -1,7 +1,5 @@
 """What every task that runs on the controller, or asks a host something, has to say: read from all of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

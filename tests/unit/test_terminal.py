@@ -1,7 +1,5 @@
 """Commands in terminals, pipes and files of all kinds: no traceback, and the exit code is that of the answer."""
 
-from __future__ import annotations
-
 import atexit
 import functools
 import os

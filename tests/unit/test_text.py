@@ -1,7 +1,5 @@
 """Numbers and sentences as people see them."""
 
-from __future__ import annotations
-
 import datetime
 from typing import Any, Literal
 

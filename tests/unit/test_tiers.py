@@ -1,7 +1,5 @@
 """The slices of long groups: together they are the whole group, and every group exists."""
 
-from __future__ import annotations
-
 import subprocess
 
 import pytest

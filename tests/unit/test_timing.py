@@ -1,7 +1,5 @@
 """The arithmetic of inferred time limits."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from typing import Any
 

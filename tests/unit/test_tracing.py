@@ -1,7 +1,5 @@
 """Spans for a receiver: what they are called, and that nothing waits for a receiver or needs one."""
 
-from __future__ import annotations
-
 import builtins
 import logging
 import sys

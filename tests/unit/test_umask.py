@@ -1,7 +1,5 @@
 """Hosts with an umask of 027 or 077: what the modules make for services can be read by services."""
 
-from __future__ import annotations
-
 import base64
 import getpass
 import grp

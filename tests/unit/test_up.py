@@ -1,7 +1,5 @@
 """The directory of an embedded cluster, and what `judge up` shows; the cluster itself: tests/integration/test_up.py."""
 
-from __future__ import annotations
-
 import io
 import os
 import socket

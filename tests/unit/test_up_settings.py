@@ -1,7 +1,5 @@
 """settings.yml of an embedded cluster, the addresses that follow from it, and nginx's configuration."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

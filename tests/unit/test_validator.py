@@ -1,7 +1,5 @@
 """The default output validator: the format's rules as a table, laws as properties, hostile outputs with a clock."""
 
-from __future__ import annotations
-
 import math
 import resource
 import tracemalloc

@@ -1,7 +1,5 @@
 """The table of docs/playbooks/README.md has every row that tests/cluster writes."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

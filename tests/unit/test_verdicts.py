@@ -1,7 +1,5 @@
 """The table of verdicts is whole: pages, judgectl, the API's sentences and the documentation show each of them."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Who sees a problem: every stored visibility, for every kind of caller."""
 
-from __future__ import annotations
-
 import datetime
 
 import pytest

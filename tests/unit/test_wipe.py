@@ -1,7 +1,5 @@
 """What is removed from a host, and what the host itself has mounted there and keeps."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from plugins.modules.judge_wipe import emptied, found_paths, left_alone, mounted, remove, tidy_ansible

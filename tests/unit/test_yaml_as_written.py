@@ -1,7 +1,5 @@
 """Values of a package's YAML files: texts are what the file says, and numbers are those of YAML 1.2."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Any YAML is a value or one sentence with file and line: for configs, tokens and all else that is read so."""
 
-from __future__ import annotations
-
 import json
 import logging
 import re

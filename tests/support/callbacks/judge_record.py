@@ -3,8 +3,6 @@
 A callback of tests only: a signal that the run itself sends, at the moment a task begins, hits every boundary exactly.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

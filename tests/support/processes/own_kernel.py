@@ -4,8 +4,6 @@
 machine's files.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import platform

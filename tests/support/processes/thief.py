@@ -4,8 +4,6 @@ Runs as a program inside of a lab's network: `python -m tests.support.processes.
 certificate, address and door, "open" or why not.
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import sys
