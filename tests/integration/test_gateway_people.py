@@ -88,7 +88,10 @@ def test_an_admin_uploads_a_table_and_sees_the_passwords(app, admin) -> None:
     again = upload("user\nzoe\nnew\n")
     assert again.status_code == 409 and "line 2: there is a user &#39;zoe&#39; already" in again.text
     wrong = upload("user,phone\nnew,1", "<class>.csv")
-    assert wrong.status_code == 400 and "&lt;class&gt;.csv: line 1: there is no column &#39;phone&#39;" in wrong.text
+    assert (
+        wrong.status_code == 400
+        and "The table &lt;class&gt;.csv: line 1: there is no column &#39;phone&#39;" in wrong.text
+    )
     assert browser.post("/users", "/users/import").status_code == 400
     assert zoe.post("/submit", "/users/import", file=(io.BytesIO(b"user\nnew"), "a.csv")).status_code == 403
     assert admin("GET", "/users/new").status_code == 404

@@ -55,7 +55,9 @@ def import_users() -> Any:
         if file is None or not file.filename:
             raise UsageError("no file is chosen; choose a table in CSV")
         data = file.stream.read(newcomers.BYTES + 1)
-        call = newcomers.adding(data, one_line(file.filename[:100]), auth.derived_secret("passwords of accounts"))
+        # The page begins each sentence with a capital letter, which the name of the file may not have.
+        name = f"the table {one_line(file.filename[:100])}"
+        call = newcomers.adding(data, name, auth.derived_secret("passwords of accounts"))
         people.add_all(services.cluster, g.principal, call)
     except JudgeError as exc:
         return _users(import_error=reason(exc), status=exc.http_status)
