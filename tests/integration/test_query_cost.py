@@ -359,6 +359,9 @@ def test_cost_of_every_other_call(big: World) -> None:
         imported(people, "other")
     assert big.db.tasks.count_documents({"user": "few"}) == 0
     check(operations)
+    with recorded(big) as operations:
+        assert len(people.call("users", p.UsersQuery(), p.UsersReply, by=by).users) > 50
+    assert sum(op["ns"].endswith(".tokens") for op in operations) == 1, "the tokens of all are counted together"
 
 
 def test_cost_of_reads(big: World) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import logging
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -20,7 +20,7 @@ from judge.common.errors import ConflictError, FieldError, NotFoundError, Unauth
 from judge.common.text import listed
 from judge.config.allowance import Quota
 from judge.judicator.batching import Batcher
-from judge.judicator.database import MAJORITY, Database
+from judge.judicator.database import MAJORITY, Database, aggregate
 from judge.judicator.documents import UserDocument, iso
 from judge.judicator.events import removal
 from judge.judicator.people.passwords import Passwords, check_new
@@ -39,6 +39,8 @@ _QUOTAS: Final = 10_000
 # Users whose figures are read by one command; those who have handed in within so many seconds are among them.
 _READS: Final = 500
 _LATELY: Final = 30.0
+# Tokens of each user that are counted; nobody has more.
+_TOKENS: Final = 100
 
 
 @dataclass
@@ -191,7 +193,7 @@ class Users:
     async def get(self, request: p.UserRef) -> p.User:
         """One account; NotFoundError."""
         doc = await self._db.get(self._col, {"_id": request.name}, _unknown(request.name))
-        return to_user(doc, await self._tokens(doc["_id"]))
+        return to_user(doc, (await self._tokens(doc["_id"]))[doc["_id"]])
 
     async def all(self, request: p.UsersQuery) -> p.UsersReply:
         """Accounts by name, those that meet the conditions."""
@@ -211,13 +213,16 @@ class Users:
         docs = await self._col.find(query, sort=[("_id", 1)], limit=request.limit + 1).to_list()
         more = len(docs) > request.limit
         docs = docs[: request.limit]
-        tokens = await asyncio.gather(*(self._tokens(doc["_id"]) for doc in docs))
-        users = [to_user(doc, count) for doc, count in zip(docs, tokens, strict=True)]
+        tokens = await self._tokens(*(doc["_id"] for doc in docs))
+        users = [to_user(doc, tokens[doc["_id"]]) for doc in docs]
         return p.UsersReply(users=users, next=users[-1].name if more else None)
 
-    async def _tokens(self, user: str) -> int:
-        alive = {"user": user, "$or": [{"expires": None}, {"expires": {"$gt": clock.wall()}}]}
-        return await self._db.tokens.count_documents(alive, limit=100)
+    async def _tokens(self, *users: str) -> Counter[str]:
+        """The numbers of these users' tokens that are in force, by one command."""
+        alive: Bson = {"user": {"$in": users}, "$or": [{"expires": None}, {"expires": {"$gt": clock.wall()}}]}
+        group: Bson = {"_id": "$user", "count": {"$sum": 1}}
+        pipeline: list[Bson] = [{"$match": alive}, {"$limit": _TOKENS * max(1, len(users))}, {"$group": group}]
+        return Counter({row["_id"]: row["count"] for row in await aggregate(self._db.tokens, pipeline)})
 
     async def change(self, request: p.UserChange) -> p.User:
         """Change an account; who is disabled has no session any more. NotFoundError, ConflictError (identity)."""
@@ -241,7 +246,7 @@ class Users:
             await self._db.sessions.delete_many({"user": request.name})
         self._quotas.pop(request.name, None)
         log.info("user '%s' changed: %s", request.name, ", ".join(sorted({*fields, *update.get("$unset", ())})))
-        return to_user(doc, await self._tokens(request.name))
+        return to_user(doc, (await self._tokens(request.name))[request.name])
 
     async def password(self, request: p.PasswordSet) -> Empty:
         """Set a password; all sessions of the user end, but the one to `keep`.
