@@ -68,7 +68,6 @@ class Dumped:
         return {name: sum(count for _, count in pieces) for name, pieces in self.collections.items()}
 
     def tree(self) -> bytes:
-        """The piece that names all others."""
         return json.dumps({"collections": self.collections, "large": self.large}, sort_keys=True).encode()
 
 

@@ -155,7 +155,6 @@ class _Restore:
         self._note(finished=True)
 
     def _files(self) -> Iterator[Bson]:
-        """The documents of all blobs, from the backup."""
         for piece, _ in self._collections.get(FILES, []):
             for raw in documents_of(self._reader.read(bytes.fromhex(piece))):
                 yield {**RawBSONDocument(raw)}

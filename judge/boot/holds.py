@@ -51,7 +51,6 @@ class Hold(BaseModel):
 
     @property
     def sentence(self) -> str:
-        """The sentence for the log and `judgectl status`."""
         return f"held by {self.by} until {self.ends}: {self.reason}"
 
 

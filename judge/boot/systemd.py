@@ -55,7 +55,6 @@ class ShownUnit:
 
 
 def unit_name(service: str) -> str:
-    """The unit of a service of boot.yml."""
     return f"judge-{service}.service"
 
 

@@ -25,7 +25,6 @@ def machine_memory(base: Path = Path("/")) -> int:
 
 
 def pids() -> list[int]:
-    """The pids of all processes that are visible now."""
     return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
 
 

@@ -404,7 +404,6 @@ class Public(Model):
         return self
 
     def redirects(self) -> list[str]:
-        """The addresses that redirect to HTTPS."""
         hosts = dict.fromkeys(address.rpartition(":")[0] for address in self.listen)
         return [f"{host}:{self.http_port}" for host in hosts] if self.http_port else []
 

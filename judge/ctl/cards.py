@@ -34,7 +34,6 @@ _CARD = """<section>
 
 
 def cards(newcomers: Iterable[Newcomer], server: str) -> str:
-    """The page, in one file."""
     sections = (
         _CARD.format(
             title=html.escape(newcomer.display_name or newcomer.name),

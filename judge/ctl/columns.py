@@ -33,7 +33,6 @@ class Column(NamedTuple):
         return cls(title, kinds[0] if kinds else "whole" if first else "plain", ">" in marks)
 
     def least(self, natural: int) -> int:
-        """The fewest characters in which the column is of use."""
         room = {"text": LEAST, "sentence": _FOLDED}.get(self.kind, natural)
         return min(natural, max(room, len(self.title)))
 

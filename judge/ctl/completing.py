@@ -16,8 +16,6 @@ _NEWEST = 50
 
 
 def problems(context: typer.Context, incomplete: str) -> list[str]:
-    """Problems that the caller sees."""
-
     def names(api: Any) -> list[str]:
         return [problem["name"] for problem in api.request("GET", "/problems").json()["problems"]]
 

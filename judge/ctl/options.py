@@ -35,7 +35,6 @@ class LaterCommands(TyperGroup):
     later: ClassVar[dict[str, str]]  # name -> `module:attribute`, a Typer or the function of a command
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """All names, for --help and for completion."""
         return list(dict.fromkeys([*super().list_commands(ctx), *self.later]))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:

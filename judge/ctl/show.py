@@ -124,7 +124,6 @@ def utc(time: str) -> str:
 
 
 def verdict_text(task: Task) -> Text:
-    """The verdict in its colour, or where the task is."""
     if task.verdict is not None:
         return Text(task.verdict.value, style=task.verdict.about.colour)
     if task.status == Status.CANCELLED:
@@ -226,7 +225,6 @@ def _groups_table(result: Result) -> Grid:
 
 
 def _quoted(title: str, text: str) -> None:
-    """An excerpt, indented under its title."""
     if text:
         out.say(f"  {title}", "bold")
         out.verbatim("\n".join(f"    {line}" for line in text.rstrip("\n").split("\n")))

@@ -52,7 +52,6 @@ def _program(paths: Sequence[Path], language: str | None, entry: str | None, *, 
 
 
 def _single(path: Path, language: str | None, entry: str | None, *, answers: bool) -> dict[str, Any]:
-    """A file that is a whole program."""
     data = read_bytes(path)
     name = None if str(path) == _STDIN else path.name
     try:

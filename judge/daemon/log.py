@@ -41,7 +41,6 @@ class _Formatter(logging.Formatter):
         self._journal = journal
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  its name in logging
-        """One line, whatever text is in it."""
         record.message = one_line(record.message)
         return super().formatMessage(record)
 

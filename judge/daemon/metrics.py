@@ -141,8 +141,6 @@ def serve(address: str | None, tls: Tls | None = None) -> None:
 
 
 class _Secured:
-    """The TLS side of the endpoint."""
-
     def __init__(self, tls: Tls) -> None:
         self._tls = tls
         self._seen = self._stamp()

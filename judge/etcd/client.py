@@ -109,7 +109,6 @@ class Etcd:
 
     @property
     def endpoints(self) -> tuple[str, ...]:
-        """The endpoints of the config, `host:port`."""
         return self._transport.endpoints
 
     # -- keys --------------------------------------------------------------------------------------------------

@@ -35,7 +35,6 @@ class Discovered:
 
 
 def host_port(url: str) -> str:
-    """`host:port` of a URL of the config."""
     return urlsplit(url).netloc
 
 

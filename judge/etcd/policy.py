@@ -81,8 +81,6 @@ def within(key: bytes, end: bytes, prefixes: tuple[bytes, ...]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _EtcdRequest:
-    """One request of one caller."""
-
     grant: Grant
     prefix: bytes
     request: Any

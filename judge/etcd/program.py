@@ -65,7 +65,6 @@ def _plain(value: Any) -> str:
 
 
 def parse_version(text: str) -> Version | None:
-    """The version in the output of `etcd --version`; pure."""
     match = re.search(r"etcd Version: (\d+)\.(\d+)\.(\d+)", text)
     return (int(match[1]), int(match[2]), int(match[3])) if match else None
 

@@ -98,7 +98,6 @@ def longest_step(job: Job) -> float:
 
 
 def next_state(slot: SlotStatus, event: Event, now: float) -> SlotStatus:  # noqa: PLR0911 - one line for each kind of event
-    """The state after something happened at `now`."""
     match event:
         case Started():
             return SlotStatus(SlotState.STARTING, deadline=now + START_GRACE, failures=slot.failures)

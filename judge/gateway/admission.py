@@ -139,7 +139,6 @@ class AddressThrottle:
                 self._wrong.popitem(last=False)
 
     def failed(self, address: str, now: float) -> None:
-        """Count a failed log-in of this address."""
         self._debts[address] = (min(self._debt(address, now) + 1, self._burst), now)
         self._debts.move_to_end(address)
         if len(self._debts) > _MOST_ADDRESSES:

@@ -48,8 +48,6 @@ class Token(Model):
 
 
 class TokenFile(Model):
-    """tokens.yml."""
-
     tokens: list[Token] = Field(min_length=1)
 
 

@@ -68,8 +68,6 @@ _OBJECT: Final[TypeAdapter[dict[str, Any]]] = TypeAdapter(dict[str, Any])
 
 
 class Providers:
-    """The providers of one gateway, by name."""
-
     def __init__(self, config: GatewayConfig) -> None:
         """ConfigError when a secret cannot be read. No provider is asked before somebody wants to log in."""
         base = (config.public_url or "").rstrip("/")

@@ -74,12 +74,10 @@ class SeenTask:
 
     @property
     def kind(self) -> str | None:
-        """The kind of its language."""
         return self.row.kind if self.row is not None else None
 
     @property
     def status(self) -> int:
-        """The number of its status."""
         return status(self.task, self.kind)
 
     @property

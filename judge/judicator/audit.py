@@ -324,7 +324,6 @@ async def describe_rejudging(request: Any, _: Peer) -> Act:
 
 
 async def describe_behalf(request: m.Submission, peer: Peer) -> Act | None:
-    """A submission that one person hands in for another."""
     if not peer.by.actor or peer.by.actor == request.user:
         return None
     return Act("submission.behalf", request.user, {"problem": request.problem, "language": request.language})

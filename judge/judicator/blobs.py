@@ -235,7 +235,6 @@ def _file(upload: ObjectId, sha: str, length: int, grace: datetime.timedelta | N
 
 
 def _first_mismatch(contents: Mapping[str, memoryview]) -> str | None:
-    """The first name that is not the hash of its content."""
     return next((sha for sha, data in contents.items() if hashlib.sha256(data).hexdigest() != sha), None)
 
 

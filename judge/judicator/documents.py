@@ -19,8 +19,6 @@ Dumped = dict[str, Any]
 
 
 class ProblemHash(TypedDict):
-    """A problem at one content."""
-
     name: str
     hash: str
 

@@ -68,8 +68,6 @@ async def every(
 
 
 class Loops:
-    """The faults of one judicator's loops."""
-
     def __init__(self, database: Database, judicator: str) -> None:
         """`judicator` is its name, for people."""
         self._db = database

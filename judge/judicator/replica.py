@@ -54,8 +54,6 @@ _SECOND_LOOK: Final = 3.0
 
 
 class Replica:
-    """The queue of one judicator."""
-
     def __init__(self, database: Database, allowances: Allowances) -> None:
         """Empty until `synchronise`."""
         self._db = database

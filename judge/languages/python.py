@@ -13,7 +13,6 @@ def program(text: str) -> ast.Module | None:
 
 
 def expression(text: str) -> ast.expr | None:
-    """The tree of one expression; None for what is none."""
     tree = _tree(text.strip(), "eval")
     return tree.body if isinstance(tree, ast.Expression) else None
 

@@ -280,7 +280,6 @@ class Names:
                 self._exact.setdefault(_exact(suffix[1:]), name)
 
     def find(self, text: str) -> str | None:
-        """The row that is called so, or None."""
         exact = self._exact.get(_exact(text))
         matching = (name for pattern, name in self._versions.values() if pattern.fullmatch(_spaced(text)))
         return exact if exact is not None else next(matching, None)

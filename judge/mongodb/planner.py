@@ -96,7 +96,6 @@ class Step:
 
 
 def majority(voters: int) -> int:
-    """The smallest number of voters that decides."""
     return voters // 2 + 1
 
 

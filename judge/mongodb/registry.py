@@ -82,7 +82,6 @@ class Registry:
         ]
 
     def others(self) -> list[Registered]:
-        """The registered members at other addresses."""
         return [entry for entry in self.entries() if entry.address != self._address]
 
     def register(self) -> None:

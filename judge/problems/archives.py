@@ -102,8 +102,6 @@ class _PackedTree(Tree, Generic[M]):
 
 
 class Archive(_PackedTree[zipfile.ZipInfo]):
-    """A package in a ZIP archive."""
-
     def __init__(self, path: Path) -> None:
         """List the archive; PackageError for what must not be in a package."""
         super().__init__(path.name)
@@ -310,7 +308,6 @@ def unbzipped(file: IO[bytes]) -> Iterator[bytes]:
 
 
 def unxzed(file: IO[bytes]) -> Iterator[bytes]:
-    """The content of an .xz or .lzma file."""
     return _decompressed(file, lambda: lzma.LZMADecompressor(memlimit=_MEMORY))
 
 

@@ -51,8 +51,6 @@ class SubtaskSection(_TaskSection):
 
 
 class JudgeYaml(_TaskSection):
-    """The file as it is written."""
-
     kind: Literal["batch", "communication", "two-steps"] = "batch"
     input_file: Plain = ""
     output_file: Plain = ""

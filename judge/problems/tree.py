@@ -234,5 +234,4 @@ def ignored(name: str) -> bool:
 
 
 def within(paths: dict[str, V], folder: str) -> dict[str, V]:
-    """The files below a folder, by the paths from there."""
     return {path[len(folder) + 1 :]: value for path, value in paths.items() if path.startswith(folder + "/")}

@@ -66,8 +66,6 @@ class TreeV1:
 
 
 class GroupV1(cgroup.KernelGroup):
-    """The runs of one kind."""
-
     run_fd = None
 
     def __init__(self, dirs: dict[str, Path], *, keeps: bool) -> None:

@@ -20,8 +20,6 @@ class WeakDriver:
 
 
 class WeakTree:
-    """The counters of one pool."""
-
     namespace = True
 
     def __init__(self) -> None:

@@ -194,7 +194,6 @@ def switch(current: Path, target: Path, releases: Path) -> None:
 
 
 def main() -> None:
-    """Module entry point."""
     place = {"type": "path", "required": True}
     module = AnsibleModule(
         {

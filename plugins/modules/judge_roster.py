@@ -86,7 +86,6 @@ def settled(roster: Roster, names: list[str]) -> dict[str, Any]:
 
 
 def run(params: dict[str, Any], *, write: bool) -> dict[str, Any]:
-    """The module's result."""
     roster, names = Roster(), params["names"]
     roster_state = settled(roster, names)
     steps = {name: plan(roster_state, name, again=params["again"], before=params["before"]) for name in names}
@@ -116,7 +115,6 @@ def run(params: dict[str, Any], *, write: bool) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Module entry point."""
     names = {"type": "list", "elements": "str", "default": []}
     module = AnsibleModule(
         {

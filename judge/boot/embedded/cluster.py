@@ -198,7 +198,6 @@ class ClusterDirectory:
         return new
 
     def tls(self, name: str, role: str) -> settings.Tls:
-        """The certificate of one service on loopback."""
         return pki.issue(self.pki, name, role, [HOST, "localhost"])
 
 

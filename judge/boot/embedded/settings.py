@@ -50,8 +50,6 @@ TEXT: Final = """\
 
 
 class SettingsFile(config.Public):
-    """settings.yml."""
-
     public_url: PageUrl | None = None
     oidc: list[config.OidcProvider] = Field(default_factory=list)
     limits: config.SubmissionLimits = config.SubmissionLimits()

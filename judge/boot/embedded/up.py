@@ -37,8 +37,6 @@ _STYLES = {
 
 @dataclass(frozen=True)
 class UpOptions:
-    """The flags of `judge up`."""
-
     directory: Path = Path(".judge")
     port: int | None = None
     listen: str | None = None

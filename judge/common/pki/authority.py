@@ -34,8 +34,6 @@ class CaError(JudgeError):
 
 @dataclass(frozen=True)
 class WantedCertificate:
-    """The content that a certificate must have."""
-
     name: str
     role: str
     sans: tuple[str, ...]
@@ -83,7 +81,6 @@ def _usage(*, signs: bool) -> x509.KeyUsage:
 
 
 def self_signed(key: ec.EllipticCurvePrivateKey, name: str, days: int) -> x509.Certificate:
-    """The certificate of a new authority for the cluster `name`."""
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"Judge CA {name}")])
     return (
         x509.CertificateBuilder()

@@ -20,7 +20,6 @@ _LEAST, _MOST = 24, 64
 
 
 def new_secret() -> str:
-    """A fresh secret, as it is shown to the receiver."""
     return PREFIX + base64.b64encode(secrets.token_bytes(_BYTES)).decode()
 
 

@@ -17,7 +17,6 @@ ETC = Path("/etc/judge")
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
     argument_parser = argparse.ArgumentParser(
         prog="python -m judge.deploy.recovery", description=(__doc__ or "").splitlines()[0]
     )

@@ -71,7 +71,6 @@ class Judging:
         self._omission = ""
 
     def execute(self) -> Finished:
-        """Judge it; see Pipeline.execute."""
         finished, runner, log_fields = self._finished, self._attempt.runner, self._attempt.named
         try:
             log.info("task %s attempt %d enters the sandbox of %s, trace %s", *log_fields)

@@ -150,7 +150,6 @@ def _with_word(command: Sequence[str] | None, word: str) -> Sequence[str] | None
 
 
 def _started(run: Sequence[str], options: RunOptions) -> Sequence[str]:
-    """The command of a run, as the options want it."""
     return [*_MERGED, *run] if options.merged else run
 
 

@@ -29,7 +29,6 @@ def text(data: bytes) -> str:
 
 
 def clip(value: str, limit: int) -> str:
-    """At most `limit` characters of a text."""
     return value if len(value) <= limit else value[: limit - 1] + "…"
 
 

@@ -25,7 +25,6 @@ log = logging.getLogger(__name__)
 
 @page("/login", "GET", "POST", role="none")
 def login() -> Any:
-    """By name and password, or by token."""
     asking.begin(auth.NOBODY)
     target = local(request.values.get("next", ""))
     if request.method in {"GET", "HEAD"}:

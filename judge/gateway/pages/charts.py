@@ -102,7 +102,6 @@ def integer(value: float) -> str:
 
 
 def brief(seconds: float) -> str:
-    """A duration beside a scale."""
     if seconds < 1:
         return f"{seconds * 1000:g} ms"
     return f"{seconds:g} s" if seconds < 600 else f"{seconds / 60:.3g} min"

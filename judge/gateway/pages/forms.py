@@ -54,7 +54,6 @@ class SubmitForm:
     lost: list[str] = field(default_factory=list)
 
     def fail(self, error: JudgeError) -> None:
-        """Put an error beside its field."""
         # Errors of the judicators that are no FieldError still begin with the field they are about.
         name = error.field or next((field for field in FIELDS if str(error).startswith(f"{field}: ")), "")
         place = "source" if name.startswith("files.") else _PLACES.get(name, name)

@@ -80,7 +80,6 @@ def start() -> Any:
 
 @page("/rejudgings/<number>", role="judge", subject="rejudging")
 def rejudging(number: str) -> Any:
-    """One rejudging, with the changes that it makes."""
     show_all = request.args.get("all", "") == "yes"
     fields = {"id": rejudge.number_of(number), "all": show_all, "after": request.args.get("after") or None}
     query = validated(r.RejudgeDiffRequest, {**fields, "limit": _PER_PAGE}, "the query")

@@ -116,7 +116,6 @@ class Callbacks:
         return bool((await self._db.tasks.update_one(query, change)).matched_count)
 
     async def _try(self, task_id: ObjectId, count: int, receiver: tuple[str, str], begun: int) -> None:
-        """One try, and what it came to."""
         failed = retry_after = None
         try:
             doc = await self._db.find(self._db.tasks, {"_id": task_id})

@@ -26,8 +26,6 @@ _MOST: Final = 100
 
 
 class WebhookCalls:
-    """The RPC methods about webhooks."""
-
     def __init__(self, database: Database, allowed: Sequence[Network], wake: Callable[[], None]) -> None:
         """`allowed` are private networks that may be called, `wake` is called when there is something to send."""
         self._db = database

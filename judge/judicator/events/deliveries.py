@@ -158,7 +158,6 @@ class DeliverySender:
         return await self._db.deliveries.find_one_and_update(_unchanged(doc), claimed, return_document=True)
 
     async def _deliver(self, hook: WebhookDocument, doc: DeliveryDocument, begun: int) -> None:
-        """One try, and what it came to."""
         failed = retry_after = None
         try:
             body = doc["body"].encode()

@@ -28,8 +28,6 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Receivers(Generic[K]):
-    """The receivers of one kind of call, by key."""
-
     def __init__(self, limit: int, now: Callable[[], float] = clock.monotonic) -> None:
         """`limit` calls may be under way to a receiver that answers."""
         self._limit = limit

@@ -22,7 +22,6 @@ def minute(moment: datetime.datetime) -> datetime.datetime:
 
 
 def class_of(seconds: float) -> int:
-    """The class of a time to a verdict."""
     if not seconds > 0:
         return _LEAST
     return min(max(math.floor(_CLASSES * math.log10(seconds)), _LEAST), _MOST)

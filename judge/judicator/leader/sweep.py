@@ -23,8 +23,6 @@ class SilenceLimits:
 
 @dataclass(frozen=True)
 class ExecutorMark:
-    """One executor as the database has it."""
-
     name: str
     incarnation: str
     sequence: int

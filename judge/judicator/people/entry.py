@@ -34,8 +34,6 @@ _LISTED: Final = 40
 
 
 class People:
-    """The people of one cluster."""
-
     def __init__(self, database: Database) -> None:
         self._db = database
         self.rates = Rates(database)

@@ -29,8 +29,6 @@ class LoginTry:
 
 
 class Throttle:
-    """The throttle of all judicators together."""
-
     def __init__(self, rates: Rates) -> None:
         self._rates = rates
 

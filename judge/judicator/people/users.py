@@ -172,7 +172,6 @@ class Users:
         return False
 
     async def names(self, request: p.NamesQuery) -> p.NamesReply:
-        """The display names of accounts."""
         query = {"_id": {"$in": request.users}, "display_name": {"$gt": ""}}
         docs = self._col.find(query, {"display_name": 1})
         return p.NamesReply(names={doc["_id"]: doc["display_name"] async for doc in docs})

@@ -285,7 +285,6 @@ class FairQueue:
         return {key: total[0] for key, total in self._totals.items() if total[0]}
 
     def running(self) -> Mapping[bytes, RunningTask]:
-        """The tasks that executors have."""
         return self._running
 
     def waiting(self) -> Iterator[WaitingTask]:

@@ -37,8 +37,6 @@ _BRIEF: Final = {"members": 0}
 
 
 class Rejudgings:
-    """The state machine of all rejudgings of one cluster."""
-
     def __init__(self, database: Database, reruns: Reruns, loops: Loops) -> None:
         self._loops = loops
         self._db = database

@@ -60,7 +60,6 @@ def members(number: int) -> Bson:
 
 
 def runs(number: int) -> Bson:
-    """The query of a rejudging's runs."""
     return {"rejudging": number, "rerun_of": {"$gte": _LEAST}}
 
 
@@ -119,7 +118,6 @@ class Reruns:
         return await self._col.find_one({**runs(number), "done": False}, {"_id": 1}) is not None
 
     async def cells(self, number: int) -> list[Cell]:
-        """The number of runs of each kind."""
         group = {
             "before": "$before.verdict",
             "after": {"$cond": ["$done", {"$ifNull": ["$verdict", "$status"]}, None]},

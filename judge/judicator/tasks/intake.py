@@ -189,7 +189,6 @@ def _check_files(
 
 
 def _check_output(source: str | None, limits: SubmissionLimits) -> None:
-    """An output that came as one text."""
     if source is None:
         raise FieldError("files", "are missing; hand in the outputs of the tests, each called after its test")
     rules.check_size(len(source.encode()), limits.outputs_bytes)

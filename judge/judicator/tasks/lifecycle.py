@@ -475,7 +475,6 @@ def _remember(entry: HistoryEntry) -> Bson:
 
 
 def _kind_of(task: TaskDocument) -> str:
-    """The kind of a task, for the log."""
     problem = task["problem"]
     return (task["language"] or "command") + (f", problem {problem['name']}" if problem else "")
 

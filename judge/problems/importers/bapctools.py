@@ -179,7 +179,6 @@ class _BapctoolsPlanning:
                 self._plan.notes.append((False, f"{where}: {name}: is no key that is known here, and is left alone"))
 
     def _group(self, path: str, key: str, content: Any, above: _DirectorySettings, deep: int) -> _DirectoryTests:
-        """A directory, with its tests and those of directories below it."""
         where = f"{self._where}: {clean(path.removeprefix('data/'), 60)}"
         if not isinstance(content, dict) or _is_test(content) or deep > _DEEP:
             raise PackageError(f"{where}: expected a mapping with 'data'")
@@ -429,7 +428,6 @@ class _BapctoolsPlanning:
         return self._program(main or sources[0], paths) if sources else None
 
     def _program(self, main: str, paths: Sequence[str] = ()) -> testlib.ProgramSource:
-        """A program that is started by `main`, of these files."""
         references = (Ref(self._tree, path) for path in paths if path != main)
         return testlib.ProgramSource(Ref(self._tree, main), more=tuple(references))
 

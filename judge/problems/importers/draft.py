@@ -165,7 +165,6 @@ class Draft:
         return Ref(self.tree, path)
 
     def used(self) -> set[str]:
-        """The files that are in the package as they are."""
         return {content.path for content in self.files.values() if isinstance(content, Ref)}
 
     def text(self, path: str, limit: int = TEXT_BYTES) -> str:
@@ -267,7 +266,6 @@ class ConvertedTree(Tree):
         return content.tree.local(content.path) if isinstance(content, Ref) else None
 
     def close(self) -> None:
-        """Close the input, and the archives in it."""
         super().close()
         self._draft.tree.close()
 
@@ -288,7 +286,6 @@ class Overlay(Tree):
         return self._base.where(path)
 
     def chunks(self, path: str) -> Iterator[bytes]:
-        """The content in pieces, wherever it is."""
         content = self._contents.get(path, Ref(self._base, path))
         if isinstance(content, Ref):
             yield from content.tree.chunks(content.path)
@@ -307,7 +304,6 @@ class Overlay(Tree):
         return content if isinstance(content, Path) else None
 
     def close(self) -> None:
-        """Close what it was made of."""
         self._base.close()
 
 

@@ -162,7 +162,6 @@ class ChangedLines(Overlay):
             raise PackageError(f"{self.where(path)}: changed while it was read; try again")
 
     def local(self, path: str) -> Path | None:
-        """The place of an unchanged file."""
         return None if path in self.changed else self._base.local(path)
 
 

@@ -85,7 +85,6 @@ class MakingStep:
 
     @property
     def products(self) -> tuple[str, ...]:
-        """The files that it makes."""
         return tuple(path for path in (self.output, self.errors, self.answer) if path)
 
 

@@ -228,8 +228,6 @@ def _digest(tree: Tree, pair: Pair) -> tuple[bytes, bytes]:
 
 
 class _TreeFile(io.RawIOBase):
-    """A file of a tree, for those that read from files."""
-
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks
         self._remainder = b""

@@ -350,7 +350,6 @@ class Reader:
         return ProblemProgram(name=program.name[:255], language=program.language, main=program.main, files=files)
 
     def _program_files(self, files: Mapping[str, str]) -> dict[str, str]:
-        """Files of a program as blobs, constants put in."""
         return {
             name: self._blobs.add_bytes(
                 substitute(self.tree.read(path, MAX_SOURCE_BYTES), self.yaml.settings.constants)

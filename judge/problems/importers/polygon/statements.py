@@ -129,7 +129,6 @@ def _section(draft: Draft, path: str) -> str:
 
 
 def _put_images(draft: Draft, folder: str) -> None:
-    """The images beside a statement, which it names without a folder."""
     for path in draft.tree.below(folder):
         name = posixpath.basename(path)
         target = f"statement/{slug(name)}"
