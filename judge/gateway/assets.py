@@ -12,7 +12,7 @@ import hashlib
 from pathlib import Path
 from typing import Final
 
-from judge.gateway.pages import editor
+from judge.gateway import editor
 
 PREFIX: Final = "/static/"
 _STATIC: Final = Path(__file__).parent / "static"

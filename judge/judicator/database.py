@@ -66,7 +66,7 @@ class Database:
         self._election: object = None
         self._elected = clock.monotonic()
         self._caught_up: object = _NEVER
-        # The newest number of the switch of verdicts that was read here (rejudging/verdicts.py).
+        # The newest number of the switch of verdicts that was read here (verdicts.py).
         self.switched = 0
         self.raw: AsyncDatabase[Any] = client.get_database(
             name,

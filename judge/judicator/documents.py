@@ -33,7 +33,7 @@ class HistoryEntry(TypedDict):
 
 
 class OutcomeFields(TypedDict, total=False):
-    """The fields of a judged task that a rejudging replaces, all of them (rejudging/verdicts.py)."""
+    """The fields of a judged task that a rejudging replaces, all of them (verdicts.py)."""
 
     status: str
     verdict: str | None
@@ -46,7 +46,7 @@ class OutcomeFields(TypedDict, total=False):
 
 
 class Staged(OutcomeFields, total=False):
-    """The outcome of a run, beside the one of its submission until it is in force (rejudging/verdicts.py)."""
+    """The outcome of a run, beside the one of its submission until it is in force (verdicts.py)."""
 
     rejudging: int
     why: str
@@ -408,7 +408,7 @@ class MetaDocument(TypedDict, total=False):
     # `webhooks`: how far the leader has followed the changes of tasks, or since when (events/outbox.py).
     token: Any
     since: Any
-    # `verdicts`: the switch (rejudging/verdicts.py).
+    # `verdicts`: the switch (verdicts.py).
     generation: int
     folding: list[int]
     # `rejudgings`: the last number given.

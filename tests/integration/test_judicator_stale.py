@@ -10,7 +10,7 @@ import pytest
 
 from judge.common.errors import ForbiddenError
 from judge.common.pki.refused import DOCUMENT
-from judge.judicator.rejudging import verdicts
+from judge.judicator import verdicts
 from judge.model import messages as m
 from tests.support.judicators import Running, World, accepted, add, get, resign, start
 

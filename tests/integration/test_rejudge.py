@@ -7,7 +7,7 @@ import time
 import pytest
 
 from judge.common.errors import ConflictError, EmptyError, FieldError, JudgeError, NotFoundError
-from judge.judicator.rejudging import verdicts as verdicts_in_force
+from judge.judicator import verdicts as verdicts_in_force
 from judge.model import messages as m
 from judge.model.problem import ProblemImport, ProblemInfo, ProblemManifest, ProblemTest
 from judge.model.rejudging import (

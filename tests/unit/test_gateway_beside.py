@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.gateway import assets
-from judge.gateway.pages import compare, editor, submission
+from judge.gateway import assets, editor
+from judge.gateway.pages import compare, submission
 from judge.gateway.pages.submission import sources
 from judge.languages.table import guess, load_table
 from judge.model import messages as m

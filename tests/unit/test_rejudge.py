@@ -14,8 +14,9 @@ from judge.ctl import rejudge as ctl
 from judge.gateway.api.rejudge import number_of
 from judge.gateway.pages import rejudge as rejudge_pages
 from judge.gateway.trace import trace_of
+from judge.judicator import verdicts
 from judge.judicator.queue.order import RANKS, back_rank, is_rejudge
-from judge.judicator.rejudging import reruns, verdicts
+from judge.judicator.rejudging import reruns
 from judge.judicator.rejudging import views as rejudge_views
 from judge.judicator.tasks import forms
 from judge.judicator.tasks.reading import search_query

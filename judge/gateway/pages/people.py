@@ -14,14 +14,13 @@ from markupsafe import Markup, escape
 import judge
 from judge.common import clock
 from judge.common.errors import ForbiddenError, JudgeError, UsageError
-from judge.gateway import asking, assets, auth
+from judge.gateway import asking, assets, auth, editor
 from judge.gateway.api import handlers as api
 from judge.gateway.api import people, seen
 from judge.gateway.api.results import every_result
 from judge.gateway.api.routes import parse_query, validated
 from judge.gateway.pages import (  # noqa: F401 - each enters its views in the table
     account,
-    editor,
     figures,
     forms,
     guide,

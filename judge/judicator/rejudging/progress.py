@@ -17,10 +17,10 @@ from prometheus_client import Counter
 from pymongo.errors import PyMongoError
 
 from judge.common import clock, failpoint
+from judge.judicator import verdicts
 from judge.judicator.database import Database
 from judge.judicator.documents import RejudgingDocument
 from judge.judicator.loops import Loops, every
-from judge.judicator.rejudging import verdicts
 from judge.judicator.rejudging.reruns import Reruns
 from judge.model.rejudging import RejudgeState as State
 

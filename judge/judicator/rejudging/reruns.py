@@ -20,10 +20,10 @@ from bson import ObjectId
 
 from judge.common import failpoint
 from judge.common.errors import ConflictError, NotFoundError
+from judge.judicator import verdicts
 from judge.judicator.database import Database, aggregate
 from judge.judicator.documents import ProblemHash, RejudgingDocument, TaskDocument
 from judge.judicator.queue.order import RANKS
-from judge.judicator.rejudging import verdicts
 from judge.judicator.replica import WAITS
 from judge.judicator.tasks import forms
 from judge.judicator.tasks.lifecycle import Tasks

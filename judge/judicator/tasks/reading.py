@@ -1,4 +1,4 @@
-"""Reads of tasks: one, or a search. All show the verdicts in force (rejudging/verdicts.py)."""
+"""Reads of tasks: one, or a search. All show the verdicts in force (judicator/verdicts.py)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pymongo.errors import ExecutionTimeout, NetworkTimeout
 
 from judge.common import clock
 from judge.common.errors import NotFoundError, UsageError
+from judge.judicator import verdicts
 from judge.judicator.database import Database
 from judge.judicator.documents import TaskDocument
-from judge.judicator.rejudging import verdicts
 from judge.judicator.tasks import forms
 from judge.languages.table import row_of
 from judge.model.messages import SearchRequest
