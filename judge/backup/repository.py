@@ -123,8 +123,6 @@ class Repository:
 
 
 class PieceReader:
-    """All pieces of one backup by name, for the operator's key."""
-
     def __init__(self, repository: Repository, manifest: Manifest, key: OperatorKey) -> None:
         """Reads the tables of its packs; JudgeError when one is missing or damaged."""
         self._packs: dict[bytes, PackReader] = {}

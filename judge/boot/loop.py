@@ -38,8 +38,6 @@ Observer = Callable[[status.BootStatus], bool]
 
 @dataclass
 class _WatchedService:
-    """One service, with what boot keeps of it beside the planned state."""
-
     unit: Unit
     overrides: Sequence[Override]
     signature: tuple[int, ...]

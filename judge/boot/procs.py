@@ -35,7 +35,6 @@ def environment(pid: int) -> Mapping[str, str]:
 
 
 def command_of(pid: int) -> str:
-    """The process's short name, for sentences."""
     name = procfs.read(pid, "comm")
     return "gone" if name is None else name.decode(errors="replace").strip()
 

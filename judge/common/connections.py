@@ -70,7 +70,6 @@ class ConnectionLimiter(Generic[C]):
 
     @property
     def waiting(self) -> int:
-        """The number of those that wait for their client."""
         return len(self._waiting)
 
     def enter(self, connection: C, stranger: str, *, counted: bool = True) -> tuple[bool, C | None]:

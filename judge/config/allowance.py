@@ -69,7 +69,6 @@ class Quota(BaseModel):
     stored_bytes: int | None = Field(default=None, ge=0, description="of submissions and results")
 
     def instead(self) -> dict[str, int | float | None]:
-        """The fields of an allowance that this replaces."""
         limits: dict[str, int | float | None] = {
             name: value or None for name, value in self if value is not None and name != "slot_share"
         }
@@ -86,7 +85,6 @@ class Allowances(BaseModel):
     admin: Allowance = UNLIMITED
 
     def of(self, role: Role, quota: Quota | None = None) -> Allowance:
-        """The allowance of a role, with what one user may take instead."""
         mine: Allowance = {"admin": self.admin, "judge": self.judge}.get(role, self.user)
         if quota is None:
             return mine

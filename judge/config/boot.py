@@ -18,8 +18,6 @@ else:
 
 
 class BootService(Model):
-    """One service that boot keeps running, in the order of the list."""
-
     name: Name
     kind: Kind
     config: Path

@@ -29,8 +29,6 @@ Overrides = Mapping[str, Sequence[Override]]
 
 @dataclass(frozen=True)
 class Rendered:
-    """A checked config of one service, ready to be written to the run directory."""
-
     service: BootService
     config: Daemon
     text: str

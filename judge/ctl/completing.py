@@ -33,7 +33,6 @@ def submissions(context: typer.Context, incomplete: str) -> list[tuple[str, str]
 
 
 def _asked(context: typer.Context, ask: Callable[[Any], Iterable[Any]]) -> list[Any]:
-    """The answer of the cluster that the line's global options name."""
     with contextlib.suppress(Exception):
         from judge.ctl import context as contexts  # noqa: PLC0415 - imports everything
         from judge.ctl.api import Api  # noqa: PLC0415

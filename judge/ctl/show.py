@@ -231,7 +231,6 @@ def _quoted(title: str, text: str) -> None:
 
 
 def _print_excerpts(result: Result) -> None:
-    """Print a test's output and the validator's words, where there are any."""
     for test in result.tests:
         message = test.message if "\n" in test.message or test.reason else ""
         if not (test.output or test.error or message):
@@ -311,7 +310,6 @@ def print_task(task: Task, *, full: bool = False, source: bool = False) -> None:
 
 
 def print_source(files: Mapping[str, bytes]) -> None:
-    """The files of a submission as text, of several each under its name."""
     for name, data in files.items():
         if len(files) > 1:
             out.say(f"── {name} ({size(len(data))})", "bold")
@@ -370,8 +368,6 @@ def _executor_word(state: ExecutorState) -> Text:
 
 
 def print_whoami(caller: Whoami) -> None:
-    """A person's limits, and what they take of each."""
-
     def most(value: float | None, unit: str = "") -> str:
         return "no limit" if value is None else f"{decimal(value)}{unit}"
 

@@ -27,7 +27,6 @@ STDIN_BYTES = 1024**2
 
 
 def exit_code(task: Task) -> int:
-    """The exit code that tells a script the verdict."""
     return task.verdict.about.exit_code if task.verdict else EXIT_CANCELLED
 
 

@@ -50,8 +50,6 @@ _REFUSALS = Counter("judge_etcd_gate_refusals", "Calls that a role may not make"
 
 
 class Gate:
-    """One gate before one server, from its start to its end."""
-
     def __init__(self, directory: Path, addresses: list[str], tls: Tls, prefix: str) -> None:
         """Serve at each `host:port` what listens on the socket in `directory`; RefusedError when one is taken."""
         self._prefix = prefix
@@ -76,7 +74,6 @@ class Gate:
         threading.Thread(target=self._follow, name="etcd-gate-refused", daemon=True).start()
 
     def close(self) -> None:
-        """End all calls and free the ports."""
         self._over.set()
         self._server.stop(None).wait(5)
         self._channel.close()

@@ -283,7 +283,6 @@ class _StaleMemberError(Exception):
 
 
 def _text(exc: Any) -> str:
-    """A gRPC error as a few words for a person."""
     details = " ".join((exc.details() or "").split())
     _, _, last = details.rpartition("last error: ")
     return (_PEER.sub("", last or details) or exc.code().name)[:200]

@@ -161,8 +161,6 @@ def send(sock: socket.socket, message: Message) -> None:
 
 
 class MessageReader:
-    """Cuts the stream from one socket into messages."""
-
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._buffer = bytearray()

@@ -194,7 +194,6 @@ class Slots:
 
     @property
     def helping(self) -> int:
-        """The number of slots that run tests of what another slot judges."""
         return sum(slot.state is SlotState.HELPING for slot in self.slots)
 
     @property

@@ -300,14 +300,12 @@ def _in_authorization(value: str) -> str:
 
 
 def csrf_token() -> str:
-    """The secret that every form of this session carries."""
     if not isinstance(session.get("csrf"), str):
         session["csrf"] = secrets.token_urlsafe(24)
     return str(session["csrf"])
 
 
 def csrf_valid(request: Request) -> bool:
-    """Return whether a form came from a page of ours and of this session."""
     expected = session.get("csrf")
     token = request.form.get("csrf", "")
     return isinstance(expected, str) and hmac.compare_digest(expected.encode(), token.encode("utf-8", "replace"))

@@ -59,7 +59,6 @@ _LEVELS: Final = {
 
 
 def events_socket(config: GatewayConfig) -> str:
-    """The name of the socket of judge.gateway.events in run_dir."""
     return f"{config.name}-events.sock"
 
 

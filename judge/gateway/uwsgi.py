@@ -24,7 +24,6 @@ _LEVELS = (
 
 
 def socket_name(config: GatewayConfig) -> str:
-    """The name of uWSGI's socket in run_dir."""
     return f"{config.name}.sock"
 
 

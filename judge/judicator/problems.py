@@ -289,7 +289,6 @@ def included_names(doc: ProblemDocument) -> dict[str, list[str]]:
 
 
 def _indexed(data: bytes) -> set[str]:
-    """The blobs of a package's files, by its index."""
     check_values(data, _MANIFEST_VALUES, "the index of the package's files")
     return set(FileIndex.model_validate_json(data).files.values())
 

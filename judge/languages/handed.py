@@ -67,7 +67,6 @@ class Bounds:
 
 
 def bounds(limits: SubmissionLimits, *, outputs: bool) -> Bounds:
-    """The bounds of a program, or of outputs, which may be larger."""
     if outputs:
         return Bounds(limits.files, limits.outputs_bytes, limits.outputs_bytes + _SPARE_BYTES)
     return Bounds(limits.files, limits.files_bytes)
@@ -259,8 +258,6 @@ def guess_language(names: Sequence[str], table: Mapping[str, Language], entry: s
 
 
 class _Gathered:
-    """Files so far, within the bounds."""
-
     def __init__(self, bounds: Bounds) -> None:
         self.files: dict[str, bytes] = {}
         self.bounds = bounds

@@ -34,7 +34,6 @@ class Features:
 
     @property
     def may_be_raised(self) -> bool:
-        """Return whether all members have a newer version than the one in force."""
         return bool(self.wanted) and number(self.wanted) > number(self.now)
 
     @property

@@ -183,7 +183,6 @@ def command(config: MongodbConfig, binary: Path) -> list[str]:
 
 
 def _short(attributes: dict[str, Any]) -> str:
-    """The attributes of a log line that a person reads, on one line."""
     return ", ".join(
         f"{key}: {json.dumps(value) if isinstance(value, dict | list) else value}"
         for key, value in attributes.items()

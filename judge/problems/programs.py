@@ -138,7 +138,6 @@ class Finder:
         return sum(bool(_STARTS.search(self._tree.read(path, MAX_PROGRAM_BYTES))) for path in sources) == 1
 
     def _starts(self, path: str) -> bool:
-        """Return whether a file is the source of a program, or starts one itself."""
         return PurePosixPath(path).name in _ENTRY_NAMES or guess(path, self._table) is not None
 
     def _program(self, name: str, folder: str, paths: Sequence[str]) -> FoundProgram:

@@ -203,7 +203,6 @@ def _statements(files: list[str], parts: PublicParts, *, legacy: bool, language:
 
 
 def _mains(files: list[str], folder: str) -> dict[str, str | None]:
-    """The main files that lie in a folder, with their language codes."""
     mains = {}
     prefix = f"{folder}/" if folder else ""
     for path in files:

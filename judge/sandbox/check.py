@@ -148,8 +148,6 @@ def _enforced(results: Mapping[str, bool]) -> list[CheckedItem]:
 
 # Long, since it is a list: one finding after the other, none of which uses another.
 def _timing(base: Path, cores: Sequence[int]) -> Iterable[CheckedItem]:
-    """Check what makes two runs of one program differ."""
-
     def text(path: str) -> str | None:
         try:
             return (base / path).read_text().strip()

@@ -228,7 +228,6 @@ def _launcher(tree: ControlGroupTree, *, privileged: bool) -> list[str]:
 
 
 def _bubblewrap(paths: Sequence[str], *, privileged: bool, cgroup: bool) -> list[str]:
-    """The command line of bwrap, up to the program."""
     command = ["/usr/bin/bwrap", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]  # the network: agent.c
     if cgroup:
         command.append("--unshare-cgroup")

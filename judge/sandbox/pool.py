@@ -69,7 +69,6 @@ class SandboxPool:
 
     @property
     def prepared(self) -> bool:
-        """Return whether the next container is being made, or ready."""
         return self._next is not None
 
     def _start(self) -> Container:

@@ -56,7 +56,6 @@ def on_hosts(name: str, stage: int, old: str, new: str) -> dict[str, str]:
 
 
 def digests(stage: int, old: str, new: str) -> list[str]:
-    """The digests that gateways store of the admin tokens in force."""
     return [hashlib.sha256(secret.encode()).hexdigest() for secret in ([new] if stage == max(STAGES) else [new, old])]
 
 

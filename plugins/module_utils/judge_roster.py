@@ -88,7 +88,6 @@ def outages(roster: Mapping[str, Any], names: Sequence[str]) -> list[str]:
 
 
 def remarks(roster: Mapping[str, Any], name: str) -> list[str]:
-    """The remarks for a person about the cluster that would be left."""
     sentences = []
     voters = [entry["name"] for entry in roster["etcd"] if entry["votes"] and entry["name"] != name]
     if any(entry["name"] == name for entry in roster["etcd"]):
@@ -176,7 +175,6 @@ class Roster:
     # --- clients -----------------------------------------------------------------------------------------------
 
     def _members(self) -> AbstractContextManager[Any]:
-        """The client of a member, who may change the membership."""
         from judge.config import EtcdClient  # noqa: PLC0415
         from judge.etcd.client import Etcd  # noqa: PLC0415
 
@@ -266,7 +264,6 @@ class Roster:
         return sorted(members_shown, key=lambda entry: str(entry["name"]))
 
     def _registered(self) -> dict[str, str]:
-        """Address by name of every registered member of the replica set."""
         import json  # noqa: PLC0415
 
         from judge.mongodb.registry import MEMBER  # noqa: PLC0415

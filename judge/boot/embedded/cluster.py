@@ -236,7 +236,6 @@ def _reserve(port: int) -> bool:
 
 
 def port_free(port: int) -> bool:
-    """Return whether a server could listen on the loopback port now."""
     return not port_problem(port)
 
 
@@ -402,7 +401,6 @@ def with_metrics(
 
 
 def _tls_of(directory: ClusterDirectory, config: settings.Daemon) -> settings.Tls:
-    """The certificate that a service shows to others."""
     tls = getattr(config, "tls", None)
     return tls if isinstance(tls, settings.Tls) else directory.tls(config.name, config.name)
 

@@ -98,7 +98,6 @@ def self_signed(key: ec.EllipticCurvePrivateKey, name: str, days: int) -> x509.C
 
 
 def encrypted(key: ec.EllipticCurvePrivateKey, passphrase: bytes) -> bytes:
-    """An authority's key as its file has it."""
     return key.private_bytes(_PEM, serialization.PrivateFormat.PKCS8, serialization.BestAvailableEncryption(passphrase))
 
 

@@ -114,7 +114,6 @@ class Sender:
 
 
 def _reason(exc: BaseException) -> str:
-    """The reason why there was no answer, in a sentence for people."""
     inner = getattr(exc, "os_error", None) or exc
     exceptions = [inner, *getattr(inner, "exceptions", ())]
     for exception in exceptions:

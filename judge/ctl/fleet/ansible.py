@@ -217,7 +217,6 @@ def _inventory_dir(sources: Sources) -> str:
 
 
 def _failure(source: str, stderr: str) -> str:
-    """The cause why ansible-inventory failed, as one sentence from its output."""
     if _NO_KEY in stderr or _WRONG_KEY in stderr:
         return _encrypted(f"{source}: a part of it", stderr)
     errors = re.findall(r"^(?:\[ERROR\]|ERROR!?): *(.*)", stderr, re.MULTILINE)

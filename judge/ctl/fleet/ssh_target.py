@@ -51,7 +51,6 @@ class Target:
 
     @property
     def command(self) -> str:
-        """The command that a person types to log in there."""
         words = ["ssh"]
         if self.jump:
             words += ["-J", ",".join(hop.place for hop in self.jump.way)]

@@ -42,7 +42,6 @@ class UnitRow:
 
 
 def expected(host: Host) -> list[str]:
-    """The services that site.yml puts on a host of these groups."""
     return [f"judge-{name}.service" for name in kinds.services_of(set(host.groups))]
 
 

@@ -144,7 +144,6 @@ def _sentence(kind: Kind, test: m.TestResult) -> str:
 
 
 def show_line(text: str) -> str:
-    """The first words of what a program said, on one line."""
     words = " ".join(text.split())
     return words if len(words) <= _MOST_CHARACTERS else words[: _MOST_CHARACTERS - 1] + "…"
 

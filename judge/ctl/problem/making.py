@@ -99,8 +99,6 @@ def refuse_absent(plan: Plan, available: Present) -> None:
 
 @dataclass
 class PlanBatch:
-    """Some tests of a plan, from the one of this number on."""
-
     first: int
     tests: Sequence[tuple[MakingStep, ...]]
     outputs: list[str] = field(default_factory=list)

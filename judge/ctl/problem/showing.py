@@ -37,7 +37,6 @@ def problems_table(infos: list[ProblemInfo]) -> show.Grid:
 
 
 def print_problem(info: ProblemInfo, manifest: ProblemManifest) -> None:
-    """Everything that decides how a problem is judged."""
     limits = manifest.limits
     samples = sum(test.sample for test in manifest.tests)
     origin = manifest.limit_origin
@@ -126,7 +125,6 @@ def _task_words(task: IoiTask) -> str:
 
 
 def print_outcome(outcome: TrialOutcome) -> None:
-    """Print the notes and warnings about a package that was imported, on stderr."""
     name = outcome.manifest.name
     show.err.say(f"{name}: {outcome.uploaded.words}", "dim")
     for note in outcome.notes:

@@ -101,7 +101,6 @@ class Trial:
         priority: Literal["high", "normal", "low"] = "low",
         cause: Origin = "import",
     ) -> Self:
-        """A trial of this manifest, whose blobs are uploaded."""
         return cls(api, manifest.name, api.put_content(manifest_bytes(manifest)), priority, cause)
 
     def hand_in(self, submission: m.Submission, **changes: object) -> m.Task:

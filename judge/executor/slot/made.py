@@ -43,7 +43,6 @@ def _main_fault(files: Mapping[str, bytes]) -> str:
 
 
 def _executable_fault(fd: int) -> str:
-    """The reason why nobody can execute this file."""
     head = os.pread(fd, 64, 0)
     if head.startswith(_ARCHIVE):
         return "is a library"

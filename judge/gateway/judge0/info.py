@@ -99,7 +99,6 @@ def license_text() -> str:
 
 
 def workers(status: StatusReply) -> list[dict[str, Any]]:
-    """The slots of all executors as one queue's workers."""
     slots = [
         (executor, executor.info.slots) for executor in status.executors if executor.alive and executor.info is not None
     ]

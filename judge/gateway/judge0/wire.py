@@ -34,16 +34,12 @@ _NESTED: Final = re.compile(r"([a-z_]+)\[([0-9]{0,4})\]\[([a-z_]+)\]")
 
 
 class Judge0RefusalError(JudgeError):
-    """A call that Judge0 refuses, in its own words."""
-
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
         self.http_status = status
 
 
 class InvalidError(JudgeError):
-    """A submission with faults, each under its field."""
-
     http_status = 422
 
     def __init__(self, faults: Mapping[str, list[str]]) -> None:

@@ -152,7 +152,6 @@ def _most(*series: Series) -> float:
 
 
 def clock(at: str) -> str:
-    """The hour and minute of a stored time."""
     return at[11:16]
 
 

@@ -129,7 +129,6 @@ def posted() -> forms.SubmitForm:
 
 
 def has_program(submission: m.Submission) -> bool:
-    """Return whether a form can hold the program of a submission."""
     return submission.command is None and bool(submission.source or submission.files)
 
 

@@ -58,7 +58,6 @@ def look(subject: Task | TestResult | Verdict | Status | Look) -> Look:
 
 
 def looks(task: Task) -> dict[str, Look]:
-    """The looks of a task's tests by their names."""
     tests = task.result.tests if task.result is not None else []
     by_name = {test.name: look(test) for test in tests}
     if task.submission.problem is None:

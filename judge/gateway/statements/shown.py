@@ -233,7 +233,6 @@ class Statements:
             raise PackageError(f"problem '{name}' has a manifest of another release; import it again") from exc
 
     def _read_text(self, sha: str) -> Text:
-        """The beginning of a sample's file."""
         with self._cluster.blob(sha) as file:
             data = file.read(SAMPLE_BYTES + 1)
         return Text(data[:SAMPLE_BYTES].decode("utf-8", "replace"), whole=len(data) <= SAMPLE_BYTES)

@@ -145,8 +145,6 @@ class _Lane:
 
 
 class FairQueue:
-    """The waiting and running tasks of one cluster."""
-
     def __init__(self) -> None:
         self._tasks: dict[bytes, WaitingTask | RunningTask] = {}
         self._lanes: dict[LaneKey, _Lane] = {}

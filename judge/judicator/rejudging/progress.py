@@ -68,7 +68,6 @@ class Rejudgings:
                 del self._work[number]
 
     async def advance(self, number: int) -> None:
-        """Do everything that can be done for a rejudging now."""
         steps: dict[str, Callable[[RejudgingDocument], Awaitable[bool]]] = {
             State.STARTING: self._starting,
             State.RUNNING: self.note_finished,
@@ -189,6 +188,5 @@ class Rejudgings:
             await self._unswitch(sorted(now.folding & over))
 
     async def _is_over(self, number: int) -> bool:
-        """Return whether a rejudging is settled, or is none."""
         doc = await self._db.find(self._col, {"_id": number}, {"settled": 1})
         return doc is None or doc["settled"]

@@ -65,7 +65,6 @@ def counts(cells: Iterable[Cell]) -> dict[str, int]:
 
 
 def matrix(cells: Iterable[Cell]) -> dict[str, dict[str, int]]:
-    """The number of runs that went from each verdict to each other one."""
     rows: dict[str, dict[str, int]] = {}
     for cell in cells:
         row = rows.setdefault(cell["before"] or UNKNOWN, {})
@@ -137,6 +136,5 @@ def change_of_task(doc: TaskDocument, number: int) -> RejudgeChange:
 
 
 def differs(change: RejudgeChange) -> bool:
-    """Return whether verdict or score are others than before."""
     after = change.after
     return after is not None and (after.verdict, after.score) != (change.before.verdict, change.before.score)

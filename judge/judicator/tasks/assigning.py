@@ -82,8 +82,6 @@ class _Parked:
 
 
 class Assigner:
-    """Assigns the waiting tasks of one cluster while its judicator leads."""
-
     def __init__(
         self, database: Database, replica: Replica, changed: Callable[[ObjectId, int], None], allowances: Allowances
     ) -> None:

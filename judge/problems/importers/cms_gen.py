@@ -224,7 +224,6 @@ def only(tree: Tree) -> list[str]:
 
 
 def may_be_solution(path: str) -> bool:
-    """Return whether a file is a program, and no grader."""
     stem, suffix = posixpath.splitext(posixpath.basename(path))
     return suffix in ioi.LANGUAGES and stem not in _GRADERS and not stem.endswith("lib")
 

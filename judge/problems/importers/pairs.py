@@ -86,7 +86,6 @@ class Pair:
 
 
 def is_data(path: str) -> bool:
-    """Return whether a file may be one of a test's, by its ending."""
     name = path.rpartition("/")[2].lower()
     return name.rpartition(".")[2] not in _OTHER_ENDINGS
 

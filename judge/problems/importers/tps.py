@@ -69,7 +69,6 @@ _LOSSES = {
 
 
 def matches(tree: Tree) -> bool:
-    """Return whether there is a problem.json, and what goes with it there."""
     folders = ("subtasks/", "gen/", "grader/", "graders/", "checker/", "solution/")
     return _PROBLEM in tree.files and any(
         path == "subtasks.json"

@@ -74,7 +74,6 @@ def unknown_placeholders(kind: str, text: str) -> Iterator[str]:
 
 
 def included(text: str) -> list[str]:
-    """The files that a statement in LaTeX includes, as it calls them."""
     return [match[1].removeprefix("./") for match in _INCLUDED.finditer(_visible_text("tex", text))]
 
 

@@ -140,6 +140,5 @@ class BuiltProgram:
 
 
 def first_line(outcome: RunOutcome) -> str:
-    """The first line that a program wrote to its stderr, for people."""
     lines = truncation.text(outcome.read_stderr(1024)).strip().splitlines()
     return truncation.clip(lines[0], 200) if lines else ""

@@ -92,7 +92,6 @@ class Coordinator:
 
 
 def worth_sharing(attempt: PreparedJob, serial: SerialJudge) -> bool:
-    """Return whether there are idle slots, and tests enough for them."""
     sharing, manifest, options = attempt.means.sharing, attempt.manifest, attempt.job.assignment.submission.options
     return (
         sharing is not None

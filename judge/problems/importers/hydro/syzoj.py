@@ -30,7 +30,6 @@ _ASKS_CODE = re.compile(rb"[\"']code[\"']")
 
 
 def matches(tree: Tree) -> bool:
-    """Return whether there is a data.yml that gives names of tests."""
     path = settings_at(tree, _NAMES)
     return bool(path) and _BEGIN.search(decode(next(tree.chunks(path), b"")[: metadata.YAML_BYTES])) is not None
 

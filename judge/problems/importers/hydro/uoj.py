@@ -35,7 +35,6 @@ _STANDARDS = ("", "11", "14", "17", "20", "23")
 
 
 def matches(tree: Tree) -> bool:
-    """Return whether there is a problem.conf that numbers tests."""
     path = settings_at(tree, _CONF)
     return bool(path) and _BEGIN.search(decode(next(tree.chunks(path), b"")[:_BYTES])) is not None
 
