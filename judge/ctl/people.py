@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import getpass
+import html
 import itertools
+import os
 import secrets
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, cast
+from typing import IO, Annotated, Any, TypeVar, cast
 
 import typer
 from pydantic import ValidationError
@@ -23,7 +25,6 @@ from judge.config.allowance import Quota, Role
 from judge.ctl import context as contexts
 from judge.ctl import show, text
 from judge.ctl.api import Api, connect
-from judge.ctl.cards import cards, new_file
 from judge.ctl.options import TABLE, Output, check_choice
 from judge.model import messages as m
 from judge.model import newcomers
@@ -36,6 +37,27 @@ B = TypeVar("B", p.UserAdd, p.UserFields)
 _PAGE = 500
 _GENERATED = 18  # bytes
 _IMPORT = 120.0  # seconds: hashing a thousand passwords takes a while
+# A page to print: a card for each new account, with what its person needs to log in.
+_SHEET = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>Accounts</title>
+<style>
+body {{ font: 12pt sans-serif; display: grid; grid-template-columns: 1fr 1fr; gap: 4mm; margin: 8mm; }}
+section {{ border: 1px dashed; padding: 5mm; break-inside: avoid; overflow-wrap: anywhere; }}
+h2 {{ font-size: 14pt; margin: 0 0 3mm; }}
+p {{ margin: 1mm 0; }}
+code {{ font-size: 13pt; }}
+</style>
+{}
+</html>
+"""
+_CARD = """<section>
+<h2><bdi>{title}</bdi></h2>
+<p>{server}/login</p>
+<p>User: <code>{user}</code></p>
+<p>Password: <code>{password}</code></p>
+</section>"""
 
 users = typer.Typer(help="The accounts of the cluster: who may come in, in which role.", no_args_is_help=True)
 tokens = typer.Typer(help="Tokens: one's own, or as an admin anybody's.", no_args_is_help=True)
@@ -434,3 +456,25 @@ def _line(label: str) -> str:
     if not line:
         raise UsageError(f"--stdin: {label} is missing; it is a line of standard input")
     return line
+
+
+def cards(newcomers: Iterable[p.Newcomer], server: str) -> str:
+    sections = (
+        _CARD.format(
+            title=html.escape(newcomer.display_name or newcomer.name),
+            server=html.escape(server),
+            user=html.escape(newcomer.name),
+            password=html.escape(newcomer.password or ""),
+        )
+        for newcomer in newcomers
+    )
+    return _SHEET.format("\n".join(sections))
+
+
+def new_file(path: Path) -> IO[str]:
+    """A file that was not there before and that others may not read; UsageError."""
+    try:
+        number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as exc:
+        raise UsageError(f"{path}: cannot be made: {exc.strerror}; name a file that does not exist") from None
+    return os.fdopen(number, "w", encoding="utf-8")

@@ -87,7 +87,7 @@ NOBODY = Principal("", "user", "")
 
 
 def token_digest(token: str) -> str:
-    """The SHA-256 of a token in hex, which is all that tokens.yml stores of it."""
+    """The SHA-256 of a token or a session's secret in hex, which is all that anybody stores of it."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -8,7 +8,6 @@ Credentials that have come lately are asked about together: many people cost one
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import logging
 import secrets
 import threading
@@ -181,7 +180,7 @@ class Identities:
     def session_id(self) -> str | None:
         """The name of the session of this request, as the cluster knows it; None without one."""
         secret = session.get("sid")
-        return secret_digest(secret) if isinstance(secret, str) else None
+        return token_digest(secret) if isinstance(secret, str) else None
 
     def begin_session(self, principal: Principal) -> None:
         """Begin a session. Nothing of an earlier one stays, so a planted cookie gains nothing.
@@ -191,7 +190,7 @@ class Identities:
         earlier, user = self.session_id, self._cookie_user()
         secret = secrets.token_urlsafe(32)
         begin = SessionBegin(
-            id=secret_digest(secret),
+            id=token_digest(secret),
             user=principal.user,
             account=principal.account,
             token=principal.token,
@@ -340,8 +339,3 @@ class Identities:
             self._cluster.call("token_used", TokenUsed(id=token, origin=origin), m.Empty, timeout=_NOTE_TIMEOUT)
         except JudgeError as exc:
             log.info("the use of token %s cannot be recorded: %s", token, exc)
-
-
-def secret_digest(secret: str) -> str:
-    """The SHA-256 of a session's secret: the cluster knows that and nothing else of it."""
-    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

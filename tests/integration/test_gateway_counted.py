@@ -11,8 +11,7 @@ import pytest
 
 from judge.common.errors import ForbiddenError
 from judge.gateway.admission import Shares
-from judge.gateway.auth import JUDGE0_HEADERS, FileTokens
-from judge.gateway.identity import secret_digest
+from judge.gateway.auth import JUDGE0_HEADERS, FileTokens, token_digest
 from judge.judge0.tokens import token_of
 from judge.model.messages import GetRequest, Message, Submission
 from judge.model.overview import UsageReply, UsageRequest
@@ -48,7 +47,7 @@ def test_a_request_counts_to_the_person_for_whom_it_is_served(
         client = app.test_client()
         with client.session_transaction() as session:
             session["fp"], session["sid"] = tokens.find(USER).fingerprint, "secret"  # type: ignore[union-attr]
-        prepared.live[secret_digest("secret")] = "ada"
+        prepared.live[token_digest("secret")] = "ada"
         cookie = client.get_cookie("judge")
         assert cookie is not None
         plain = app.test_client(use_cookies=False)

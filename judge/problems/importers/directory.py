@@ -21,8 +21,7 @@ from judge.problems.importers.pairs import NAMELESS, Pair, find_pairs
 from judge.problems.tree import Tree, clean
 
 INI = "domjudge-problem.ini"
-_CPP = (".cpp", ".cc", ".cxx", ".c++")
-_SOURCES = (*_CPP, ".c", ".py", ".java", ".kt", ".pas", ".rs", ".go", ".cs", ".js", ".rb", ".hs", ".d", ".nim")
+_SOURCES = (*testlib.CPP, ".c", ".py", ".java", ".kt", ".pas", ".rs", ".go", ".cs", ".js", ".rb", ".hs", ".d", ".nim")
 _CHECKER = re.compile(r"(?:check|checker|[a-z]{0,8}chk|spj|special_?judge|specialjudge|compare|comparator|cmp)")
 # Checkers of SIO2, which are asked as it does unless they are made with testlib.
 _SIO2 = re.compile(r"prog/[A-Za-z0-9_]{1,12}chk\.(?:c|cpp|cc|py|pas)")
@@ -376,7 +375,7 @@ def _sources_in(tree: Tree, endings: Sequence[str]) -> Iterator[tuple[str, str]]
 def _programs(tree: Tree) -> dict[str, str]:
     """The checker, interactor and validator among the files: what testlib registers one as counts, then its name."""
     programs: dict[str, str] = {}
-    registered = {path: role for path, _ in _sources_in(tree, _CPP) if (role := _registered(tree, path))}
+    registered = {path: role for path, _ in _sources_in(tree, testlib.CPP) if (role := _registered(tree, path))}
     for path, stem in _sources_in(tree, _SOURCES):
         for role, pattern in (("checker", _CHECKER), ("interactor", _INTERACTOR), ("validator", _VALIDATOR)):
             if pattern.fullmatch(stem) and registered.get(path, role) == role:
@@ -404,7 +403,7 @@ def _put_programs(draft: Draft, programs: dict[str, str]) -> None:
     sources = {}
     for role, path in programs.items():
         ref = Ref(draft.tree, path)
-        if not path.endswith(_CPP) or not testlib.uses_testlib(ref):
+        if not path.endswith(testlib.CPP) or not testlib.uses_testlib(ref):
             if role == "validator":
                 draft.report.dropped(f"{ref.where}: is an input validator without testlib.h")
                 continue

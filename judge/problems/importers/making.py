@@ -25,7 +25,6 @@ MOST = 5000
 _MOST_ARGUMENTS, _WORD_BYTES = 200, 4096
 # The key of the program that makes answers.
 SOLUTION = "solution"
-_CPP = (".cpp", ".cc", ".cxx", ".c++")
 # Languages whose programs run as they are, and the words that start one.
 _INTERPRETERS = {
     ".py": ("python3", "python3"), ".java": ("java", "java", "-Xmx1g", "-Xss64m"), ".sh": ("sh", "sh"),
@@ -248,7 +247,7 @@ def program(draft: Draft, source: testlib.ProgramSource) -> PackageProgram:
     ref = source.ref
     suffix = posixpath.splitext(ref.path)[1].lower()
     plain = posixpath.basename(ref.path)
-    if suffix in (*_CPP, ".c"):
+    if suffix in (*testlib.CPP, ".c"):
         return _compiled(draft, source, suffix)
     companions = {posixpath.basename(file.path): file for file in source.more}
     files: dict[str, Content] = {**dict(testlib.modules(ref)), **companions, plain: ref}
@@ -283,7 +282,7 @@ def _compiled(draft: Draft, source: testlib.ProgramSource, suffix: str) -> Packa
     units = [name]
     for ref in source.more:
         plain = posixpath.basename(ref.path)
-        if plain.lower().endswith((*_CPP, ".c")):
+        if plain.lower().endswith((*testlib.CPP, ".c")):
             plain = f"with_{plain}"
             units.append(shlex.quote(plain))
         files.setdefault(plain, ref)

@@ -40,7 +40,7 @@ _OUTCOMES = re.compile(
 # Functions that only the testlib.h of TPS has.
 _OF_TPS = re.compile(rb"\b(?:registerChecker|readBothSecrets|readBothGraderResults|readSecret|readGraderResult)\s*\(")
 _CHECKS = re.compile(rb"\bregisterTestlibCmd\s*\(")
-_CPP = (".cpp", ".cc", ".cxx", ".c++")
+CPP = (".cpp", ".cc", ".cxx", ".c++")
 _STANDARDS = {
     "98": "14",
     "03": "14",
@@ -99,7 +99,7 @@ def prints_outcome(draft: Draft, source: Ref) -> bool:
 
     The usual testlib.h says it by exit codes. PackageError for a checker that needs such a header, and has none.
     """
-    if not source.path.lower().endswith((*_CPP, ".c")):
+    if not source.path.lower().endswith((*CPP, ".c")):
         return False
     header = dict(included(draft, source)).get(HEADER)
     if isinstance(header, Ref):
@@ -192,7 +192,7 @@ def _put_program(draft: Draft, folder: str, program: str, source: ProgramSource)
         for ref in source.more:
             draft.put(f"{folder}/{posixpath.basename(ref.path)}", ref)
         return PYTHON.format(program)
-    if not source.ref.path.lower().endswith((*_CPP, ".c")):
+    if not source.ref.path.lower().endswith((*CPP, ".c")):
         fault = "in another language than C++ and Python; only those can be used"
         raise PackageError(f"{source.ref.where}: is a {program} {fault}")
     name = f"{program}.cpp"
@@ -200,7 +200,7 @@ def _put_program(draft: Draft, folder: str, program: str, source: ProgramSource)
     sources = [name]
     for ref in source.more:
         plain = posixpath.basename(ref.path)
-        if plain.lower().endswith(_CPP):
+        if plain.lower().endswith(CPP):
             plain = f"{program}_{slug(plain)}"
             sources.append(plain)
         draft.files.setdefault(f"{folder}/{plain}", ref)
