@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import errno
 import os
 import socket
+import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
 
 import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
 
 import judge
 from judge.common import clock
 from judge.common.text import one_line
 from judge.common.webhooks.addresses import Network, may_go_to, url_fault
-from judge.common.webhooks.lookups import Lookups, TooManyLookupsError
 from judge.common.webhooks.tries import SECONDS
 
 # Characters of an answer that are kept for people.
 _ANSWER_CHARS: Final = 500
 _AGENT: Final = f"judge/{judge.__version__}"
+# Lookups at once: more than one person's calls can begin, of which each gives up after seconds and its lookup later.
+LOOKUPS: Final = 256
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,71 @@ class CallOutcome:
 
 class ForbiddenAddressError(OSError):
     """The name stands for an address to which nothing may be sent."""
+
+
+class TooManyLookupsError(OSError):
+    """So many names are being looked up that this one is not."""
+
+
+class Lookups(AbstractResolver):
+    """Looks up names for one event loop, in threads of its own, which do not keep the process from ending.
+
+    A lookup may take a minute and cannot be interrupted: a few of them would fill the event loop's own threads.
+    """
+
+    def __init__(self) -> None:
+        self._under_way = 0
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """The addresses of a name; OSError for none, TooManyLookupsError."""
+        if self._under_way >= LOOKUPS:
+            raise TooManyLookupsError(errno.EAGAIN, "too many names are being looked up; it is tried again")
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[list[Any]] = loop.create_future()
+
+        def ended(infos: list[Any], error: OSError | None) -> None:
+            self._under_way -= 1
+            if future.done():  # nobody waits any more
+                return
+            if error is None:
+                future.set_result(infos)
+            else:
+                future.set_exception(error)
+
+        def look() -> None:
+            infos, error = _resolve(host, port, family)
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(ended, infos, error)
+
+        threading.Thread(target=look, name="lookup", daemon=True).start()
+        self._under_way += 1
+        return [_result(host, info) for info in await future]
+
+    async def close(self) -> None:
+        """Nothing is waited for."""
+
+
+def _resolve(host: str, port: int, family: int) -> tuple[list[Any], OSError | None]:
+    try:
+        return socket.getaddrinfo(host, port, family, socket.SOCK_STREAM, 0, socket.AI_ADDRCONFIG), None
+    except OSError as exc:
+        return [], exc
+    except ValueError as exc:  # a name that cannot be written as one
+        return [], OSError(errno.EINVAL, str(exc))
+
+
+def _result(host: str, info: Any) -> ResolveResult:
+    family, _, proto, _, address = info
+    return ResolveResult(
+        hostname=host,
+        host=str(address[0]),
+        port=int(address[1]),
+        family=family,
+        proto=proto,
+        flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
+    )
 
 
 class Sender:
