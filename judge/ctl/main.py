@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import typer
+from pydantic import ValidationError
 
 from judge import __version__
 from judge.boot import holds
@@ -23,6 +24,7 @@ from judge.ctl.api import Api, connect
 from judge.ctl.fleet import commands as fleet_commands
 from judge.ctl.options import TABLE, Before, GlobalOptions, LaterCommands, Limit, Output, VaultFiles, check_choice
 from judge.model import messages as m
+from judge.model.base import first_fault
 from judge.model.overview import ExecutorsReply, ExecutorState, StatusReply, Whoami
 
 
@@ -365,8 +367,23 @@ def languages_command(output: Output = TABLE) -> None:
 fleet_commands.add_to(app)
 
 
+def _run() -> Any:
+    """Run the command; what is wrong with its words is one sentence, as everywhere else."""
+    try:
+        return app(standalone_mode=False)
+    except typer.Abort:  # a question without an answer
+        return EXIT_FAILED
+    except typer.TyperException as exc:
+        sentence, fault = exc.format_message(), exc.__cause__
+        if isinstance(exc, typer.BadParameter) and exc.param and isinstance(fault, ValidationError):
+            sentence = f"{exc.param.opts[0]}: {first_fault(fault).text}"
+        if sentence:  # else the help was shown
+            raise UsageError(sentence) from None
+        return exc.exit_code
+
+
 def main() -> None:
-    sys.exit(terminal.guard("judgectl", app, lambda sentence: show.err.verbatim(f"judgectl: {sentence}", "red")))
+    sys.exit(terminal.guard("judgectl", _run, lambda sentence: show.err.verbatim(f"judgectl: {sentence}", "red")))
 
 
 if __name__ == "__main__":

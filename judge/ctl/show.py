@@ -158,14 +158,15 @@ def tasks_table(tasks: Sequence[Task]) -> Grid:
     )
     for task in tasks:
         result = task.result
+        ran = result is not None and bool(result.cpu or result.memory)
         table.add_row(
             task.id,
             task.submission.user,
             subject(task),
             task.submission.language or "",
             outcome_text(task),
-            seconds(result.cpu) if result else "",
-            size(result.memory) if result and result.memory else "",
+            seconds(result.cpu) if result and ran else "",
+            size(result.memory) if result and ran else "",
             seconds(task.latency),
             task.judged_by or task.executor or "",
             utc(task.created),
@@ -176,12 +177,13 @@ def tasks_table(tasks: Sequence[Task]) -> Grid:
 def _headline(task: Task) -> Text:
     head = Text.assemble(outcome_text(task), "  ", (task.id, "dim"), f"  {subject(task)}")
     result = task.result
+    ran = result is not None and bool(result.cpu or result.memory)
     parts = [
         task.submission.language,
         task.judged_by,
         f"score {points(result.score)}" if result and result.score is not None else None,
-        f"cpu {seconds(result.cpu)}" if result else None,
-        f"memory {size(result.memory)}" if result else None,
+        f"cpu {seconds(result.cpu)}" if result and ran else None,
+        f"memory {size(result.memory)}" if result and ran else None,
         f"judged in {seconds(task.latency)}" if task.latency is not None else None,
     ]
     head.append("".join(f" · {part}" for part in parts if part))

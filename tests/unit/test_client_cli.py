@@ -286,6 +286,17 @@ def test_a_program_without_tests_has_run_and_is_not_accepted() -> None:
     assert following.row({**task, "submission": {"problem": "hello"}})[3] == "AC"
 
 
+@pytest.mark.parametrize(("cpu", "memory", "figures"), [(0, 0, ["", ""]), (0, 9, ["0 ms", "9 bytes"])])
+def test_what_did_not_run_has_no_time_and_no_memory(
+    cpu: float, memory: int, figures: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = {"cpu": cpu, "memory": memory, "score": 1234567.25}
+    task = {"id": "a1", "verdict": "CE", "created": "", "submission": {"problem": "hello"}, "result": result}
+    assert following.row(task)[4:6] == figures
+    following.show(None, task)  # type: ignore[arg-type]
+    assert capsys.readouterr().out.rstrip().endswith(f"score 1234567.25{' · cpu 0 ms · memory 9 bytes' * bool(memory)}")
+
+
 # --- the difference, and what a terminal obeys -----------------------------------------------------------------
 
 

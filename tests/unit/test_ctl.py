@@ -208,6 +208,11 @@ def test_a_key_is_made_once() -> None:
         (["submit", "--command", "true", "--memory", "lots"], "--memory: 'lots' is not a size"),
         (["hold", "etcd", "--reason", "r", "--for", "ever"], "--for: 'ever' is not a duration"),
         (["problem", "import", "/nonexistent"], "/nonexistent"),
+        (["search", "--limit", "1000"], "judgectl: --limit: expected at most 500\n"),
+        (["serch"], "judgectl: No such command 'serch'. Did you mean 'search'"),
+        (["search", "--nope"], "judgectl: No such option: --nope"),
+        (["search", "--limit", "x"], "judgectl: --limit: expected an integer"),
+        (["search", "-o", "xml"], "judgectl: --output: 'xml' is not one of 'table', 'json', 'csv'"),
     ],
 )
 def test_bad_usage_is_one_sentence_and_exit_code_2(
@@ -512,6 +517,64 @@ def test_a_submission_that_waits_is_looked_at_again() -> None:
     assert paths == [f"/api/v1/submissions/{task.id}?wait=5.5&version=0"] * 2
 
 
+def test_a_broken_stream_is_opened_again_and_one_too_many_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = m.Task(id="1" * 24, submission=m.Submission(command="true"), status="running", done=False, created="")
+    end = {"done": True, "status": m.Status.SUCCESS, "verdict": m.Verdict.AC}
+    answers = [task.model_copy(update={"version": version}) for version in (5, 6, 7)]
+    answers.append(task.model_copy(update={"version": 8, **end}))
+    streams: list[str] = []
+    pauses: list[float] = []
+
+    class Dying(Gateway):
+        """Ends each stream in the middle, and refuses the second one."""
+
+        def do_GET(self) -> None:
+            if not self.path.endswith("/events"):
+                return super().do_GET()
+            streams.append(self.headers["Last-Event-ID"])
+            refused = len(streams) == 2
+            body = (
+                m.ErrorBody(code="limit", error="10 streams are open").model_dump_json() if refused else "data: {}\n\n"
+            )
+            self.send_response(429 if refused else 200)
+            self.send_header("Content-Length", str(len(body) if refused else 1000))
+            self.end_headers()
+            self.wfile.write(body.encode())
+            return None
+
+    with serving([Server(Dying)]) as (server,):
+        server.reply = lambda _: (200, answers.pop(0).model_dump_json().encode())
+        monkeypatch.setattr(api.clock, "sleep", pauses.append)
+        with api.Api(context.Context(f"http://127.0.0.1:{server.server_port}", "t")) as client:
+            seen: list[int] = []
+            assert client.follow(task, lambda now: seen.append(now.version)).verdict == "AC"
+    assert (seen, streams) == ([5, 6, 7, 8], ["0", "6", "7"])
+    assert pauses == [api._PAUSE, api._LIMITED_PAUSE, api._PAUSE]
+
+
+def test_a_limit_is_one_sentence_and_exit_code_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sentence = "30 submissions of user 'ann' within a minute are all that may be; hand in again in 17 s"
+    calls: list[str] = []
+
+    class Full(Gateway):
+        def do_POST(self) -> None:
+            calls.append(self.path)
+            super().do_GET()
+
+    (tmp_path / "a.py").write_text("print(1)")
+    with serving([Server(Full)]) as (server,):
+        server.reply = lambda _: (429, m.ErrorBody(code="limit", error=sentence).model_dump_json().encode())
+        monkeypatch.setenv("JUDGE_SERVER", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setenv("JUDGE_TOKEN", "t")
+        monkeypatch.setattr("sys.argv", ["judgectl", "submit", str(tmp_path / "a.py")])
+        with pytest.raises(SystemExit) as caught:
+            main.main()
+    assert (caught.value.code, capsys.readouterr().err) == (2, f"judgectl: {sentence}\n")
+    assert calls == ["/api/v1/submissions"], "it is not repeated"
+
+
 def test_a_wait_is_explained_once_for_each_reason(capsys: pytest.CaptureFixture[str]) -> None:
     task = m.Task(id="1" * 24, submission=m.Submission(command="true"), status="pending", done=False, created="")
     done = task.model_copy(update={"done": True, "status": m.Status.SUCCESS, "verdict": m.Verdict.AC})
@@ -541,6 +604,17 @@ def test_a_program_without_tests_has_run_and_is_not_accepted(capsys: pytest.Capt
         assert capsys.readouterr().out.startswith(f"{word}  ")
         assert show.tasks_table([task]).rows[0][4].plain == word
         assert submit.exit_code(task) == 0
+
+
+@pytest.mark.parametrize(("cpu", "memory", "figures"), [(0, 0, ["", ""]), (0, 9, ["0 ms", "9 bytes"])])
+def test_what_did_not_run_has_no_time_and_no_memory(
+    cpu: float, memory: int, figures: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = m.Task(id="1" * 24, submission=m.Submission(language="c"), status="compile_failed", done=True, created="")
+    task = task.model_copy(update={"verdict": m.Verdict.CE, "result": m.Result(cpu=cpu, memory=memory)})
+    assert [cell.plain for cell in show.tasks_table([task]).rows[0][5:7]] == figures
+    show.print_task(task)
+    assert ("cpu 0 ms · memory 9 bytes" in capsys.readouterr().out) == bool(memory)
 
 
 def test_an_unknown_action_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,8 +85,8 @@ def show(gateway: Gateway, task: dict[str, Any]) -> None:
     result, submission = task.get("result") or {}, task["submission"]
     verdict = _verdict(task)
     parts = [submission.get("language"), task.get("judged_by")]
-    parts += [f"score {result['score']:g}"] if result.get("score") is not None else []
-    parts += [f"cpu {screen.seconds(result['cpu'])}", f"memory {screen.size(result['memory'])}"] if result else []
+    parts += [f"score {screen.score(result['score'])}"] if result.get("score") is not None else []
+    parts += [f"{word} {figure}" for word, figure in zip(("cpu", "memory"), _figures(result), strict=True) if figure]
     parts += [f"judged in {screen.seconds(task['latency'])}"] if task.get("latency") is not None else []
     details = "".join(f" · {part}" for part in parts if part)
     screen.say(
@@ -107,10 +107,15 @@ def show(gateway: Gateway, task: dict[str, Any]) -> None:
 
 def row(task: dict[str, Any]) -> list[str]:
     """A submission in a list: id, what, language, verdict, CPU time, memory, time."""
-    result, submission = task.get("result"), task["submission"]
-    figures = [screen.seconds(result["cpu"]), screen.size(result["memory"])] if result else ["", ""]
+    submission = task["submission"]
     cells = [task["id"], subject(submission), submission.get("language") or "", _verdict(task)]
-    return [*cells, *figures, task["created"][:19].replace("T", " ")]
+    return [*cells, *_figures(task.get("result") or {}), task["created"][:19].replace("T", " ")]
+
+
+def _figures(result: dict[str, Any]) -> list[str]:
+    """CPU time and memory; empty if no program ran, as after a compile error."""
+    ran = bool(result.get("cpu") or result.get("memory"))
+    return [screen.seconds(result["cpu"]), screen.size(result["memory"])] if ran else ["", ""]
 
 
 def _verdict(task: dict[str, Any]) -> str:

@@ -88,6 +88,11 @@ def seconds(value: float) -> str:
     return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.2f} s"
 
 
+def score(value: float) -> str:
+    """In full: up to nine decimals, no trailing zeros, no exponent."""
+    return f"{value:.9f}".rstrip("0").rstrip(".")
+
+
 def size(count: int) -> str:
     """Bytes: `512 MiB`, `1.5 KiB`, `12 bytes`."""
     for unit, factor in (("GiB", 1024**3), ("MiB", 1024**2), ("KiB", 1024)):
