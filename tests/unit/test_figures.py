@@ -142,3 +142,12 @@ def test_an_empty_reply_has_its_sentences() -> None:
     reply = FiguresReply(span="hour", seconds=60, points=series([], "hour", NOW).points)
     assert charts.waiting(reply).empty
     assert charts.rows(reply) == []
+
+
+def test_legends_are_words_of_their_own() -> None:
+    """Read without the title, as by a screen reader."""
+    reply = FiguresReply(span="hour", seconds=60, points=series([], "hour", NOW).points)
+    keys = [key for chart in (charts.waiting, charts.slots, charts.times) for key in chart(reply).keys]
+    assert [key.name for key in keys] == [
+        "most waiting at once", "busy", "all slots", "50 % of submissions", "95 % of submissions",
+    ]  # fmt: skip

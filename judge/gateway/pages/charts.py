@@ -167,7 +167,7 @@ def waiting(reply: FiguresReply) -> Chart:
     summary = f"At most {_plural(most, 'submission')} waited{'' if last is None else f', {last:,} now'}."
     return Chart(
         "waiting", "Waiting", summary, _ticks(top, integer, counts=True), _SPANS[reply.span],
-        lines=[_line(values, top, "live", area=True)], keys=[Key("live", "most that waited")],
+        lines=[_line(values, top, "live", area=True)], keys=[Key("live", "most waiting at once")],
         empty="" if last is not None else "Nobody has looked yet; the first figures come within seconds.",
     )  # fmt: skip
 
@@ -197,12 +197,12 @@ def slots(reply: FiguresReply) -> Chart:
     pairs = [(point.busy, point.slots) for point in reply.points if point.busy is not None and point.slots]
     use = sum(min(b, s) for b, s in pairs) / sum(s for _, s in pairs) if pairs else 0.0
     summary = (
-        f"{share(use)} of the slots judged, on average; at most {integer(_most(busy))} of {integer(_most(total))}."
+        f"{share(use)} of the slots were busy, on average; at most {integer(_most(busy))} of {integer(_most(total))}."
     )
     return Chart(
-        "slots", "Slots that judge", summary, _ticks(top, integer, counts=True), _SPANS[reply.span],
+        "slots", "Busy slots", summary, _ticks(top, integer, counts=True), _SPANS[reply.span],
         lines=[_line(busy, top, "live", area=True), _line(total, top, "soft")],
-        keys=[Key("live", "judge", share(use)), Key("soft", "there are")],
+        keys=[Key("live", "busy", share(use)), Key("soft", "all slots")],
     )  # fmt: skip
 
 
@@ -216,7 +216,7 @@ def times(reply: FiguresReply) -> Chart:
     return Chart(
         "times", "Time to the verdict", summary, _ticks(top, brief, counts=False), _SPANS[reply.span],
         lines=[_line(most, top, "time"), _line(half, top, "live")],
-        keys=[Key("live", "half of them"), Key("time", "95 of 100")],
+        keys=[Key("live", "50 % of submissions"), Key("time", "95 % of submissions")],
     )  # fmt: skip
 
 
