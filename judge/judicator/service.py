@@ -288,6 +288,8 @@ class Service:
         news = reply.drop or reply.settled or reply.add or reply.drain
         if request.hold and not news:
             await self._hold(request, reply)
+        if reply.add and self.executors.sequence(request.executor, request.incarnation) is None:
+            await self._take_back(request, reply)
         reply.epoch, reply.leader = epoch, self.config.address
         return reply
 
@@ -339,6 +341,20 @@ class Service:
         for executing in request.executing:
             if executing.id not in hand_outs or hand_outs[executing.id].claim != executing.claim:
                 reply.drop.append(m.ClaimRef(id=executing.id, claim=executing.claim))
+
+    async def _take_back(self, request: m.ReportRequest, reply: m.ReportReply) -> None:
+        """Give back what was claimed for a process that was replaced meanwhile: nobody ever had it."""
+        claims = {assignment.claim for assignment in reply.add}
+        reply.add = []
+        hand_outs = list(self.tasks.assigner.hand_outs(request.executor).values())
+        reason = "the executor restarted before the hand-out was sent"
+        await asyncio.gather(
+            *(
+                self.tasks.give_back(hand_out, "lost", reason, penalty=NO_PENALTY)
+                for hand_out in hand_outs
+                if hand_out.claim in claims
+            )
+        )
 
     async def _complete(
         self, request: m.ReportRequest, done: m.Completed, hand_outs: dict[str, HandOut], reply: m.ReportReply

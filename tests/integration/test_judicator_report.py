@@ -1,9 +1,11 @@
 """Report and the life of a task: every rule of docs/protocol.md that an executor can meet, over the real wire."""
 
+import asyncio
 import concurrent.futures
 import threading
 import time
 from collections import Counter
+from typing import Any
 
 import pytest
 from bson import ObjectId
@@ -128,6 +130,31 @@ def test_a_lost_hand_out_goes_back_and_costs_no_attempt(world: World) -> None:
     stored = get(people, task)
     assert not stored.done
     assert {step.reason for step in stored.history} == {"the hand-out did not reach it"}
+
+
+def test_a_hand_out_to_a_process_that_is_gone_by_then_costs_no_attempt(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = world.judicator(attempts=1)
+    people, executor = world.client(), world.executor()
+    task = add(people)
+    assigner = running.judicator.tasks.assigner
+    assign = assigner.assign
+
+    async def late(*words: Any) -> list[m.Assignment]:
+        """The judicator comes to it after the first report of the executor's next process."""
+        monkeypatch.undo()
+        executor.restart()
+        await asyncio.to_thread(executor.report, vacant=0)
+        return await assign(*words)
+
+    monkeypatch.setattr(assigner, "assign", late)
+    assert executor.rpc.call("report", executor.request(), m.ReportReply).add == []
+    stored = get(people, task)
+    assert (stored.done, [step.reason for step in stored.history]) == (
+        False, ["the executor restarted before the hand-out was sent"],
+    )  # fmt: skip
+    assert task in {assignment.id for assignment in executor.report().add}
 
 
 def test_a_restarted_executors_tasks_go_back_at_once(world: World) -> None:
