@@ -182,7 +182,7 @@ class ActionModule(ActionBase):
         if arguments["packages"]:
             files = json.loads(text).get("files", {})
             request["left_out"] = left_out(root, files, arguments["packages"], arguments["programs"])
-        ask = functools.partial(self._execute_module, module_name="judge_bundle_sync", task_vars=task_vars)
+        ask = functools.partial(self._execute_module, task_vars=task_vars)
         answer = ask(module_args=request)
         result.update(answer)
         if answer.get("failed") or answer.get("alone") or not answer["changed"] or self._task.check_mode:

@@ -115,9 +115,7 @@ class ActionModule(ActionBase):
 
     def _ask(self, request: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
         try:
-            answer: dict[str, Any] = self._execute_module(
-                module_name="judge_deploy_lock", module_args=request, task_vars=task_vars
-            )
+            answer: dict[str, Any] = self._execute_module(module_args=request, task_vars=task_vars)
         except AnsibleConnectionFailure as exc:
             # A dead judicator must not keep others from being mended; precheck says that it is away.
             return {"changed": False, "unreached": " ".join(str(exc).split())}

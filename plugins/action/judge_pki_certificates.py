@@ -48,9 +48,7 @@ class ActionModule(ActionBase):
         def ask(certificates: list[dict[str, Any]], *, new_keys: bool = False) -> dict[str, Any]:
             """The host's answer; _RefusedError with it when the host cannot do it."""
             arguments = {"path": args["path"], "certificates": certificates, "ca": trusted, "new_keys": new_keys}
-            answer: dict[str, Any] = self._execute_module(
-                module_name="judge_pki_certificates", module_args=arguments, task_vars=task_vars
-            )
+            answer: dict[str, Any] = self._execute_module(module_args=arguments, task_vars=task_vars)
             if answer.get("failed"):
                 raise _RefusedError(answer)
             return answer

@@ -26,7 +26,6 @@ class ActionModule(ActionBase):
         args = self._task.args
         items = [self._prepared(dict(item), task_vars or {}) for item in args.get("items") or []]
         done: dict[str, Any] = self._execute_module(
-            module_name="judge_place",
             module_args={
                 "items": [item for item in items if item["state"] != "pending"],
                 "users": list(args.get("users") or []),

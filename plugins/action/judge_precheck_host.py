@@ -22,9 +22,7 @@ class ActionModule(ActionBase):
             before = time.time()
             output = self._low_level_execute_command("date +%s.%N", sudoable=False)
             clock = _clock(output.get("stdout", ""), before, time.time())
-            answer = self._execute_module(
-                module_name="judge_precheck_host", module_args=self._task.args, task_vars=task_vars
-            )
+            answer = self._execute_module(module_args=self._task.args, task_vars=task_vars)
         except AnsibleConnectionFailure as exc:
             return {**result, "unreached": _first_line(exc)}
         except AnsibleError as exc:

@@ -14,9 +14,7 @@ class ActionModule(ActionBase):
     def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         try:
-            done = self._execute_module(
-                module_name="judge_precheck_listen", module_args=self._task.args, task_vars=task_vars
-            )
+            done = self._execute_module(module_args=self._task.args, task_vars=task_vars)
         except AnsibleError:
             done = {}
         return {**result, "changed": False, "pid": done.get("pid", 0), "ports": done.get("ports", [])}

@@ -1,5 +1,6 @@
 """The checkout as an Ansible collection: what its artefact has, what it never has, and that Ansible can use it."""
 
+import getpass
 import os
 import re
 import subprocess
@@ -68,7 +69,10 @@ def test_the_artefact_has_no_unlisted_files(tmp_path: Path) -> None:
     assert inside == {"FILES.json", "MANIFEST.json", "README.md", "LICENSE", "roles/x/tasks/main.yml"}
 
 
-def test_ansible_finds_its_playbooks_roles_and_modules(artefact: Path, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def installed(artefact: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment in which Ansible has the collection, and no checkout."""
+    path = tmp_path_factory.mktemp("collections")
     install = [
         BESIDE / "ansible-galaxy",
         "collection",
@@ -76,11 +80,15 @@ def test_ansible_finds_its_playbooks_roles_and_modules(artefact: Path, tmp_path:
         "--offline",
         artefact,
         "--collections-path",
-        tmp_path,
+        path,
     ]
     subprocess.run(install, check=True, capture_output=True)
-    environment = os.environ | {"ANSIBLE_COLLECTIONS_PATH": str(tmp_path)}
+    environment = os.environ | {"ANSIBLE_COLLECTIONS_PATH": str(path)}
     environment.pop("ANSIBLE_CONFIG", None)
+    return environment
+
+
+def test_ansible_finds_its_playbooks_roles_and_modules(installed: dict[str, str], tmp_path: Path) -> None:
     playbooks = [f"judge.cluster.{path.stem}" for path in sorted((ROOT / "playbooks").glob("*.yml"))]
     roles = [f"judge.cluster.{path.name}" for path in sorted((ROOT / "roles").iterdir())]
     for command in (
@@ -91,7 +99,7 @@ def test_ansible_finds_its_playbooks_roles_and_modules(artefact: Path, tmp_path:
         run = subprocess.run(
             [BESIDE / command[0], *command[1:]],
             cwd=tmp_path,
-            env=environment,
+            env=installed,
             capture_output=True,
             text=True,
             check=False,
@@ -99,6 +107,29 @@ def test_ansible_finds_its_playbooks_roles_and_modules(artefact: Path, tmp_path:
         assert run.returncode == 0, run.stderr
         assert "not found" not in run.stdout + run.stderr, "a role that is not there is no error to ansible-doc"
         assert [name for name in command[1:] if name in roles and name not in run.stdout] == []
+
+
+PLAY = """
+- hosts: all
+  gather_facts: false
+  tasks:
+    - judge.cluster.judge_place:
+        items: [{dest: DIRECTORY/placed, state: file, src: DIRECTORY/hosts.yml, owner: USER, group: USER, mode: '0644'}]
+    - ansible.builtin.import_role: {name: judge.cluster.judge_bundle, tasks_from: wanted}
+"""
+
+
+def test_a_playbook_elsewhere_uses_a_module_and_a_role(installed: dict[str, str], tmp_path: Path) -> None:
+    """With the link of docs/ansible.md, by which the role finds its filters."""
+    host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    (tmp_path / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": {"e1": host}}}))
+    text = PLAY.replace("DIRECTORY", str(tmp_path)).replace("USER", getpass.getuser())
+    (tmp_path / "play.yml").write_text(text)
+    collection = Path(installed["ANSIBLE_COLLECTIONS_PATH"]) / "ansible_collections/judge/cluster"
+    (tmp_path / "filter_plugins").symlink_to(collection / "plugins/filter")
+    command = [BESIDE / "ansible-playbook", "-i", tmp_path / "hosts.yml", tmp_path / "play.yml"]
+    run = subprocess.run(command, cwd=tmp_path, env=installed, capture_output=True, text=True, check=False)
+    assert run.returncode == 0 and (tmp_path / "placed").exists(), run.stdout
 
 
 def test_the_oldest_ansible_has_the_names_that_plug_ins_import() -> None:
