@@ -138,6 +138,15 @@ def test_the_page_of_a_problem_takes_submissions_without_a_script(chrome, people
     assert browser.element(f"a.id[title='{task}']")
 
 
+def test_a_printed_problem_is_its_statement_without_navigation_and_forms(chrome, people):
+    browser = chrome(USER)
+    browser.go("/problems/caves")
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    printed = [any(part.is_displayed() for part in browser.all(css)) for css in (".statement", ".sample pre")]
+    assert printed == [True, True]
+    assert not [part.text for part in browser.all(".top, form, button, footer") if part.is_displayed()]
+
+
 def test_samples_are_copied_as_they_are(chrome, people):
     browser = chrome(USER)
     browser.go("/problems/caves")

@@ -240,6 +240,19 @@ def test_a_token_has_no_scope_beyond_its_users_role(app, admin) -> None:
     assert answer.status_code == 403 and "takes an account of role judge" in answer.json["error"]
 
 
+def test_a_token_has_one_end_that_is_to_come(app, admin) -> None:
+    add(admin, "lasting")
+    for fields, field in (
+        ({"days": 3661}, "days"), ({"days": 0}, "days"), ({"expires": "2020-01-01T00:00:00Z"}, "expires"),
+        ({"days": 1, "expires": "2100-01-01T00:00:00Z"}, "days"),
+    ):  # fmt: skip
+        answer = admin("POST", "/tokens", json={"user": "lasting", **fields})
+        assert (answer.status_code, answer.json["field"]) == (400, field), fields
+    check(admin("POST", "/tokens", json={"user": "lasting", "days": 3660}), 201, "make_token")
+    (token,) = admin("GET", "/tokens?user=lasting").json["tokens"]
+    assert 3659 < (datetime.datetime.fromisoformat(token["expires"]) - clock.wall()).days + 1 <= 3660
+
+
 def test_tokens_and_sessions_made_with_a_token_end_with_it(app, admin) -> None:
     """Else whoever has a token for a minute has one for ever."""
     add(admin, "leaked")
