@@ -52,9 +52,9 @@ def test_thousands_of_failing_tests_fit_into_a_report():
 
 def test_build_log():
     with outcome(b"note\n", b"error\n") as run:
-        assert truncation.build_log(run) == "error\n\nnote\n"
+        assert truncation.build_log(run, str.upper) == "ERROR\n\nNOTE\n"
     with outcome(b"", b"\xff" * truncation.LOG * 5) as run:
-        log = truncation.build_log(run)
+        log = truncation.build_log(run, lambda log: log * 2)
         assert log.endswith(f"… cut after {truncation.LOG} characters\n")
         assert len(log) < truncation.LOG + 100
 

@@ -10,6 +10,7 @@ import tracemalloc
 import unicodedata
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from flask import Flask
@@ -479,6 +480,20 @@ def test_a_shells_program_has_the_line_ends_of_unix():
     files = [SourceFile.of("a.sh", b"echo\r\n"), SourceFile.of("b.sh", b"echo\r\n")]
     assert [file.text for file in handed.composed(Submission(language="bash", files=files)).files] == ["echo\n"] * 2
     assert handed.composed(Submission(language="c", source="a\r\n")).source == "a\r\n"
+
+
+@pytest.mark.parametrize(
+    ("fields", "log"),
+    [
+        ({"source": "x", "filename": "err.c"}, "err.c:1:2: error, amain.c main.cc"),
+        ({"files": [SourceFile.of("my/err.c", b"x")]}, "my/err.c:1:2: error, amain.c main.cc"),
+        ({"source": "x", "filename": "a\n.c"}, "/box/main.c:1:2: error, amain.c main.cc"),
+        ({"source": "x"}, "/box/main.c:1:2: error, amain.c main.cc"),
+    ],
+)
+def test_a_compiler_names_the_only_source_as_its_author_does(fields: dict[str, Any], log: str) -> None:
+    program = plan(Submission(language="c", **fields), Limits(), TABLE)
+    assert program.named("/box/main.c:1:2: error, amain.c main.cc") == log
 
 
 PARTS = st.lists(st.sampled_from(["a", "b", "lib", "x.h"]), min_size=1, max_size=3).map("/".join)

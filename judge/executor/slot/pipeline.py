@@ -185,7 +185,7 @@ class Judging:
         # The next sandbox comes up while the compiler runs: nothing is measured closely then.
         with runner.run(box, command, self._means.prepare) as outcome:
             self._result.compile = usage(outcome)
-            self._result.compile_log = truncation.build_log(outcome)
+            self._result.compile_log = truncation.build_log(outcome, program.named)
             account.spend(runner.busy() - begin)
             failed = compile_verdict(outcome, limits, account.sentence if account.over else "")
         fault = "" if failed is not None else made_fault(program, box.get)

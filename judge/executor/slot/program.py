@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from judge.common.errors import UnfitError, UsageError
-from judge.languages.sources import is_source, name_conflict
+from judge.languages.sources import is_source, name_conflict, with_own_name
 from judge.languages.table import BOX, PATH, CommandPlan, HeapSign, Language, include_folder
 from judge.model.messages import Limits, RunOptions, Submission
 from judge.model.names import name_fault
@@ -40,6 +40,7 @@ class Program:
     """The commands that build and start one program inside the sandbox, whatever kind it is.
 
     `products` are the files below /box that compiling must make; `needs_main`: some source must have a `main`.
+    `renamed`: the name of the only source there, and its author's for it.
     """
 
     files: Mapping[str, bytes]
@@ -52,6 +53,11 @@ class Program:
     executables: frozenset[str] = field(default_factory=frozenset)
     products: tuple[str, ...] = ()
     needs_main: bool = False
+    renamed: tuple[str, str] | None = None
+
+    def named(self, log: str) -> str:
+        """What a compiler says, with the author's name of the only source."""
+        return log if self.renamed is None else with_own_name(log, *self.renamed)
 
     def heap_full(self, outcome: RunOutcome) -> bool:
         """Return whether this program's runtime reports that it found no more memory; its outputs are still open."""
@@ -101,6 +107,8 @@ def _plan(
     own_files, entry = _own_files(submission, language)
     if task is not None:
         own_files, entry = _graded(own_files, entry, include, language, task)
+    name = submission.files[0].name if submission.files else submission.filename
+    renamed = (next(iter(own_files)), name) if len(own_files) == 1 and name and not name_fault(name) else None
     files = {**own_files, **include}
     commands = language.plan_files(files, limits.memory, entry, options)
     return Program(
@@ -112,6 +120,7 @@ def _plan(
         heap=language.heap_sign(limits.memory),
         products=_products(language, commands, files),
         needs_main=language.entry != "file",
+        renamed=renamed,
     )
 
 

@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from judge.common.files import ALL_SEALS, copy, in_memory
@@ -60,10 +61,10 @@ def printed(outcome: RunOutcome) -> tuple[str, str]:
     return text(outcome.read_stdout(SHOWN)), text(outcome.read_stderr(SHOWN))
 
 
-def build_log(outcome: RunOutcome) -> str:
-    """The compiler's output, errors first, at most LOG characters."""
+def build_log(outcome: RunOutcome, named: Callable[[str], str]) -> str:
+    """The compiler's output, errors first, at most LOG characters; `named` puts in the author's names of files."""
     parts = (outcome.read_stderr(4 * LOG), outcome.read_stdout(4 * LOG))
-    joined = "\n".join(text(data) for data in parts if data)
+    joined = named("\n".join(text(data) for data in parts if data))
     if len(joined) <= LOG:
         return joined
     return joined[:LOG] + f"\n… cut after {LOG} characters\n"

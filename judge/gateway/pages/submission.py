@@ -20,6 +20,7 @@ from judge.gateway.api import problems as details
 from judge.gateway.pages import compare, submitting, views
 from judge.gateway.pages.table import page, services
 from judge.gateway.statements.shown import Text
+from judge.languages.sources import with_own_name
 from judge.languages.table import load_table
 from judge.model import messages as m
 from judge.model.problem import ProblemInfo, ProblemManifest
@@ -146,8 +147,7 @@ def linked(text: str, sources: Sequence[ShownSource]) -> Markup:
 
     def plain(piece: str) -> Markup:
         if only and only.judged:
-            judged = rf"(?<![\w./+-])(?:/box/)?{re.escape(only.judged)}(?![\w/+-]|\.\w)"
-            piece = re.sub(judged, lambda _: only.name, piece)
+            piece = with_own_name(piece, only.judged, only.name)
         return escape(lines(piece))
 
     for match in _PLACE.finditer(text):
