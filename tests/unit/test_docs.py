@@ -185,6 +185,11 @@ def test_the_commit_hook_runs_the_checks_of_the_page() -> None:
 FOR = sorted((ROOT / "docs/for").glob("*.md"))
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/for/organiser.md"])
+def test_a_page_says_what_there_is_not_yet(page: str) -> None:
+    assert "Judge has no contests yet" in (ROOT / page).read_text()
+
+
 def test_the_front_page_links_the_pages_for_newcomers_and_for_each_kind_of_user() -> None:
     assert [page.stem for page in FOR] == ["author", "class", "contestant", "integrator", "operator", "organiser"]
     text = (ROOT / "README.md").read_text()
