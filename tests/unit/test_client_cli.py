@@ -91,7 +91,8 @@ def test_bad_input_is_one_sentence_and_exit_code_2(
 
 def test_every_command_of_the_page_is_accepted() -> None:
     page = (TREE.parents[2] / "docs/client.md").read_text()
-    commands = re.findall(r"^(?:python3 judge-cli\.pyz|judge-cli) ([^#\n]*)", page, re.MULTILINE)
+    blocks = "".join(re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL))
+    commands = re.findall(r"^(?:python3 judge-cli\.pyz|judge-cli) ([^#\n]*)", blocks, re.MULTILINE)
     verbs = {command.split()[0] for command in commands}
     assert verbs >= {"login", "problems", "download", "test", "submit", "follow", "list", "listen"}
     for command in commands:
