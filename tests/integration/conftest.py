@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 from flask import Flask
 
+from judge.config import GatewayConfig
 from judge.executor.slot.pipeline import Pipeline
 from judge.languages.table import load_table
 from judge.sandbox import SandboxPool
-from tests.support.gateway import ADMIN, OTHER, USER, Person, Prepared, make_config, serving_app
-from tests.support.judicators import World
+from tests.support.gateway import ADMIN, OTHER, USER, Person, Prepared, gateway_config, make_config, serving_app
+from tests.support.judicators import Executor, World
 from tests.support.mongodb import Cluster, mongodb_cluster
 from tests.support.receivers import Receiver, receiving
 from tests.support.sandbox import language_pool
@@ -19,9 +20,9 @@ from tests.support.sandbox import language_pool
 @pytest.fixture
 def world(tmp_path: Path, etcd_endpoint: str, mongod_address: str) -> Iterator[World]:
     """No judicator yet."""
-    made = World(tmp_path, etcd_endpoint, mongod_address)
-    yield made
-    made.close()
+    world = World(tmp_path, etcd_endpoint, mongod_address)
+    yield world
+    world.close()
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +32,28 @@ def gateways(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         make_config(tmp_path_factory.mktemp("gw"), world.etcd_config, world.tls(f"gateway-{number}", "gateway"))
         for number in (1, 2)
     )
-    with serving_app(first) as one, serving_app(second) as two:
-        yield one, two
+    with serving_app(first) as app, serving_app(second) as other:
+        yield app, other
+
+
+@pytest.fixture(scope="module")
+def settings(world: World, tmp_path_factory: pytest.TempPathFactory) -> GatewayConfig:
+    """Of the gateway of a module whose `world` is the module's."""
+    return gateway_config(world, tmp_path_factory.mktemp("gw"), rpc_timeout=20.0)
+
+
+@pytest.fixture(scope="module")
+def app(settings: GatewayConfig) -> Iterator[Flask]:
+    with serving_app(settings) as app:
+        yield app
+
+
+@pytest.fixture(scope="module")
+def executor(world: World) -> Executor:
+    """Of a module whose `world` is the module's; it has reported once."""
+    executor = world.executor(slots=50)
+    executor.report(vacant=0)
+    return executor
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +81,8 @@ def mongods(tmp_path: Path, etcd_endpoint: str) -> Iterator[Cluster]:
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    with receiving() as made:
-        yield made
+    with receiving() as receiver:
+        yield receiver
 
 
 @pytest.fixture

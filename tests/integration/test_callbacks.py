@@ -60,7 +60,7 @@ def test_a_verdict_is_called_back_once_whatever_a_rejudging_brings(shared, peopl
     act(people, "apply", rejudging.id)
     (newer,) = judge(people, executor, "AC", **callback(receiver.url))
     wait_for(lambda: not due(shared), what="the other callback")
-    assert [(call.told["token"], call.told["status"]["id"]) for call in receiver.got] == [
+    assert [(call.json["token"], call.json["status"]["id"]) for call in receiver.calls] == [
         (token_of(task), 4),
         (token_of(newer), 3),
     ]
@@ -70,17 +70,17 @@ def test_a_waiting_submission_is_not_called_back(shared, people, executor, recei
     task = people.call("add", source(**callback(receiver.url)), m.AddReply).task.id
     (assignment,) = executor.report(vacant=1).add
     assert assignment.submission.told == {}, "executors need no address"
-    assert len(due(shared)) == 1 and not receiver.got
+    assert len(due(shared)) == 1 and not receiver.calls
     executor.report(accepted(assignment), vacant=0)
-    wait_for(lambda: receiver.got, what="the callback")
-    assert (receiver.got[0].method, receiver.got[0].told["token"]) == ("PUT", token_of(task))
+    wait_for(lambda: receiver.calls, what="the callback")
+    assert (receiver.calls[0].method, receiver.calls[0].json["token"]) == ("PUT", token_of(task))
     wait_for(lambda: not due(shared), what="the note of it")
 
 
 def test_errors_are_tried_again_by_whoever_leads(shared, people, executor, receiver):
     receiver.answer = lambda number, _: (503, {"Retry-After": "3600" if number == 1 else "1"}) if number < 3 else 200
     judge(people, executor, "AC", **callback(receiver.url))
-    wait_for(lambda: receiver.got and due(shared)[0]["callback_tries"] == 1, what="the first try")
+    wait_for(lambda: receiver.calls and due(shared)[0]["callback_tries"] == 1, what="the first try")
     first = shared.judicators[0]
     second = shared.judicator("j2", **HOOKS)
     first.stop()
@@ -91,8 +91,8 @@ def test_errors_are_tried_again_by_whoever_leads(shared, people, executor, recei
         return not due(shared)
 
     wait_for(over, what="the callback")
-    assert [call.status for call in receiver.got] == [503, 503, 200]
-    assert len({call.body for call in receiver.got}) == 1
+    assert [call.status for call in receiver.calls] == [503, 503, 200]
+    assert len({call.body for call in receiver.calls}) == 1
     assert "callback_tries" not in shared.db.tasks.find_one({"done": True}, sort=[("_id", -1)])
 
 
@@ -116,8 +116,8 @@ def test_users_with_many_names_of_a_slow_receiver_keep_nobody_waiting(shared, pe
         fewest, limit = {1: (16, 16), 2: (32, 32), 5: (50, 63)}[users]
         wait_for(lambda: len(connections) >= fewest, what="as many as are under way at once")
         (task,) = judge(people, executor, "AC", user="bob", **callback(receiver.url))
-        wait_for(lambda: receiver.got, what="the callback of somebody else")
-        assert json.loads(receiver.got[0].body)["token"] == token_of(task)
+        wait_for(lambda: receiver.calls, what="the callback of somebody else")
+        assert json.loads(receiver.calls[0].body)["token"] == token_of(task)
         assert fewest <= len(connections) <= limit, "all of the slow receiver's are held still"
         shared.db.tasks.update_many({}, {"$unset": {"callback": ""}})
         slow.shutdown(socket.SHUT_RDWR)
@@ -130,13 +130,13 @@ def test_a_receiver_that_fails_is_called_for_one_submission_at_a_time(shared, pe
     receiver.answer = lambda _, call: 503 if call.path == "/dead" else 200
     dead = receiver.url.replace("/hook", "/dead")
     judge(people, executor, *["AC"] * 40, user="eve", **callback(dead))
-    wait_for(lambda: len(receiver.got) >= 3, what="a few calls")
+    wait_for(lambda: len(receiver.calls) >= 3, what="a few calls")
     judge(people, executor, "AC", user="bob", **callback(receiver.url))
-    wait_for(lambda: any(call.path == "/hook" for call in receiver.got), what="the other user's callback")
-    before, calls = shared.db.command("serverStatus"), len(receiver.got)
+    wait_for(lambda: any(call.path == "/hook" for call in receiver.calls), what="the other user's callback")
+    before, calls = shared.db.command("serverStatus"), len(receiver.calls)
     time.sleep(3)
     after = shared.db.command("serverStatus")
-    tries = len(receiver.got) - calls
+    tries = len(receiver.calls) - calls
     assert tries <= 3, "each pause is longer than the last one"
     assert updates(after) - updates(before) <= 45, "what waits is not written again and again"
     # What was not tried for long is given up; the receiver's return is noticed by the next call.
@@ -158,7 +158,7 @@ def test_private_addresses_are_not_called(shared, people, executor, receiver):
     assert refused.value.field == "callback_url"
     (task,) = judge(people, executor, "AC", **callback(f"http://localhost:{receiver.port}/"))
     wait_for(lambda: not due(shared), what="a name of an allowed network")
-    assert json.loads(receiver.got[0].body)["token"] == token_of(task)
+    assert json.loads(receiver.calls[0].body)["token"] == token_of(task)
 
 
 SPELLINGS = [
@@ -179,14 +179,14 @@ def test_networks_of_webhooks_are_not_those_of_callbacks(world, receiver):
             accepted_count += 1  # a name, or a spelling that the resolver reads: it is looked at when it is called
     people.call("webhook_add", WebhookAdd(name="mine", url=receiver.url), WebhookAdded)
     people.call("webhook_ping", WebhookRef(name="mine"), Delivery)
-    wait_for(lambda: receiver.got, what="the admin's call")
+    wait_for(lambda: receiver.calls, what="the admin's call")
     assert accepted_count
     wait_for(lambda: all(doc.get("callback_tries") for doc in due(world)), what="a try of each")
-    assert {call.told["type"] for call in receiver.got} == {"ping"}
+    assert {call.json["type"] for call in receiver.calls} == {"ping"}
 
 
 def test_a_name_is_resolved_when_it_is_called(world, receiver):
     world.judicator(**FAST)
     judge(world.client(), world.executor(), "AC", **callback(f"http://localhost:{receiver.port}/"))
     wait_for(lambda: hurry(world) or due(world)[0].get("callback_tries", 0) >= 3, what="tries")
-    assert not receiver.got
+    assert not receiver.calls

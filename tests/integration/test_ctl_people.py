@@ -11,15 +11,11 @@ import pytest
 
 from tests.support.cluster import judgectl
 from tests.support.gateway import ADMIN, make_config, running_gateway
-from tests.support.judicators import patient_world
+from tests.support.judicators import module_world
+
+world = module_world()
 
 FIRST, SECOND = "correct horse battery", "another good phrase"
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory, etcd_endpoint, mongod_address):
-    with patient_world(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as world:
-        yield world
 
 
 @pytest.fixture(scope="module")

@@ -10,34 +10,11 @@ import pytest
 
 from judge.model.audit import AuditEntry, folded
 from tests.support.cluster import judgectl
-from tests.support.gateway import ADMIN, USER, Browser, check, make_config, running_gateway, serving_app
-from tests.support.judicators import completed, imported, patient_world
+from tests.support.gateway import ADMIN, USER, Browser, check, running_gateway
+from tests.support.judicators import completed, imported, module_world
 from tests.support.servers import wait_for
 
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory, etcd_endpoint, mongod_address):
-    with patient_world(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as world:
-        yield world
-
-
-@pytest.fixture(scope="module")
-def settings(world, tmp_path_factory):
-    tls = world.tls("gateway-1", "gateway")
-    return make_config(tmp_path_factory.mktemp("gw"), world.etcd_config, tls, rpc_timeout=20.0)
-
-
-@pytest.fixture(scope="module")
-def app(settings):
-    with serving_app(settings) as app:
-        yield app
-
-
-@pytest.fixture(scope="module")
-def executor(world):
-    executor = world.executor(slots=50)
-    executor.report(vacant=0)
-    return executor
+world = module_world()
 
 
 def hand_in(person, executor, **fields: Any) -> str:

@@ -59,7 +59,7 @@ def purge(people: RpcClient, until: str | None = None) -> Purged:
 def calls_about(receiver: Receiver) -> int:
     """How many calls have named this person."""
     with receiver.lock:
-        return sum(MARK in call.body.decode() for call in receiver.got)
+        return sum(MARK in call.body.decode() for call in receiver.calls)
 
 
 def lived(world: World, people: RpcClient, receiver: Receiver) -> None:

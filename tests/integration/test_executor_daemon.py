@@ -140,7 +140,7 @@ def test_drain_and_resume(cluster, name):
         assert cluster.drain("e1", True).drain
         second = cluster.add(command="echo later")
         assert cluster.done(first.id).result.stdout == "done\n", "the work in hand is finished"
-        wait_for(lambda: executor.said("drained: no more tasks"), what="the drained state")
+        wait_for(lambda: executor.log_has("drained: no more tasks"), what="the drained state")
         assert cluster.get(second.id).status is Status.PENDING
         cluster.drain("e1", False)
         assert cluster.done(second.id).verdict is Verdict.AC
@@ -198,13 +198,13 @@ def test_judging_goes_on_without_judicators(cluster, name):
         cluster.judicator.stop(signal.SIGKILL)
         try:
             wait_for(lambda: spooled(executor), what="a spooled result")
-            assert executor.said("judging goes on")
+            assert executor.log_has("judging goes on")
         finally:
             cluster.start()
         final = cluster.done(plain.id)
         assert (final.result.stdout, final.attempt) == ("done\n", 1)
         wait_for(lambda: not spooled(executor), what="an empty spool")
-        assert executor.said("take reports again")
+        assert executor.log_has("take reports again")
 
 
 def test_a_spooled_result_survives_the_executor(cluster, name):
@@ -243,7 +243,7 @@ def test_a_full_disk_takes_no_tasks(cluster, name):
     executor = cluster.executor(name, min_free_bytes=1 << 60)
     with started(executor):
         wait_for(lambda: running(executor) and cluster.state(executor), what="the first report")
-        wait_for(lambda: executor.said("no room under"), what="the log line")
+        wait_for(lambda: executor.log_has("no room under"), what="the log line")
         state = cluster.state(executor)
         assert state.vacant == 0
         wait_for(lambda: any("FAIL disk" in check for check in cluster.state(executor).info.checks), what="the finding")
@@ -267,18 +267,18 @@ def test_a_disk_that_fills_up_and_gets_room_again(cluster, name):
         with contextlib.suppress(OSError), (inside / "filler").open("wb") as file:
             while True:
                 file.write(b"x" * 4096)
-        wait_for(lambda: executor.said("no room under"), what="the log line")
+        wait_for(lambda: executor.log_has("no room under"), what="the log line")
         cluster.judicator.stop(signal.SIGKILL)
         try:
             # No judicator and no room: the result waits in memory.
-            wait_for(lambda: executor.said("cannot be spooled"), what="a result in memory")
+            wait_for(lambda: executor.log_has("cannot be spooled"), what="a result in memory")
         finally:
             cluster.start()
         assert cluster.done(task.id).result.stdout == "kept\n"
         wait_for(lambda: cluster.state(executor).vacant == 0, what="no vacancy")
         (inside / "filler").unlink()
         wait_for(lambda: cluster.vacant(executor), what="a vacant executor")
-        assert executor.said("room again under")
+        assert executor.log_has("room again under")
         assert cluster.done(cluster.add(command="echo more").id).result.stdout == "more\n"
 
 
@@ -303,9 +303,9 @@ def test_an_idle_slot_helps_and_comes_back_for_a_task(cluster, name):
         final = cluster.done(quick.id)
         assert (final.verdict, final.attempt) == (Verdict.AC, 1)
         assert [test.name for test in final.result.tests] == [test.name for test in tests]
-        wait_for(lambda: executor.said(r"slot 1 ran [1-9]\d* tests for another"), what="a slot that has helped")
+        wait_for(lambda: executor.log_has(r"slot 1 ran [1-9]\d* tests for another"), what="a slot that has helped")
         slow = cluster.add(command="sleep 111.5", tests=tests, limits={"wall": 120})
-        wait_for(lambda: executor.said(f"slot 1 helps with task {slow.id}"), what="a slot that helps")
+        wait_for(lambda: executor.log_has(f"slot 1 helps with task {slow.id}"), what="a slot that helps")
         wait_for(lambda: cluster.state(executor).vacant == 1, what="a slot that counts as vacant")
         quick_task = cluster.done(cluster.add(command="echo at once").id)
         assert (quick_task.result.stdout, quick_task.attempt) == ("at once\n", 1)
@@ -313,8 +313,8 @@ def test_an_idle_slot_helps_and_comes_back_for_a_task(cluster, name):
         cluster.cancel(slow.id)
         wait_for(lambda: not alive("111.5"), what="the end of all its programs")
         wait_for(lambda: cluster.state(executor).vacant == 2, what="two vacant slots")
-        assert not executor.said("ended while judging")
-    assert not executor.said("Traceback")
+        assert not executor.log_has("ended while judging")
+    assert not executor.log_has("Traceback")
 
 
 def test_two_executors_never_share_a_directory(cluster, name):
@@ -323,7 +323,7 @@ def test_two_executors_never_share_a_directory(cluster, name):
         second = Daemon("executor", {**executor.config, "name": "e2"}, cluster.directory)
         with started(second):
             assert second.process.wait(30) == 3
-        assert second.said("is in use by another executor")
+        assert second.log_has("is in use by another executor")
 
 
 @pytest.mark.parametrize(
@@ -338,8 +338,8 @@ def test_settings_that_cannot_be_used(cluster, name, settings, code, words):
     executor = cluster.executor(name, **settings)
     with started(executor):
         assert executor.process.wait(30) == code
-    assert executor.said(words)
-    assert not executor.said("Traceback")
+    assert executor.log_has(words)
+    assert not executor.log_has("Traceback")
 
 
 def test_a_replaced_executor_ends(cluster, name, work):
@@ -350,7 +350,7 @@ def test_a_replaced_executor_ends(cluster, name, work):
         second = Daemon("executor", config, work)
         with started(second):
             assert first.process.wait(30) == 1
-            assert first.said("out of date")
+            assert first.log_has("out of date")
             assert second.process.poll() is None
 
 
@@ -358,7 +358,7 @@ def test_starts_before_its_judicators(cluster, name):
     executor = cluster.executor(name)
     cluster.judicator.stop(signal.SIGTERM)
     with started(executor):
-        wait_for(lambda: running(executor) and executor.said("reports are not taken"), what="the log line")
+        wait_for(lambda: running(executor) and executor.log_has("reports are not taken"), what="the log line")
         cluster.start()
         wait_for(lambda: cluster.vacant(executor), what="a vacant executor")
         text = executor.log.read_text()

@@ -15,7 +15,7 @@ from judge.gateway.api import answers, batches
 from judge.model import messages as m
 from judge.model.messages import ErrorBody
 from judge.model.several import OneOutcome
-from tests.support.gateway import DOCUMENT, check, gateway_config, serving_app
+from tests.support.gateway import DOCUMENT, check, gateway_config
 from tests.support.judicators import World, accepted
 from tests.support.servers import wait_for
 
@@ -36,19 +36,6 @@ def world(tmp_path_factory, etcd_endpoint, mongod_address):
 def settings(world, tmp_path_factory):
     directory = tmp_path_factory.mktemp("gw")
     return gateway_config(world, directory, limits={"source_bytes": 1000})
-
-
-@pytest.fixture(scope="module")
-def app(settings):
-    with serving_app(settings) as app:
-        yield app
-
-
-@pytest.fixture(scope="module")
-def executor(world):
-    executor = world.executor(slots=50)
-    executor.report(vacant=0)
-    return executor
 
 
 def batch(person, *submissions, status=200, **headers):

@@ -39,35 +39,18 @@ from tests.support.gateway import (
     serving_app,
     write_tokens,
 )
-from tests.support.judicators import World, accepted, patient_world
+from tests.support.judicators import World, accepted, module_world
 from tests.support.servers import wait_for
+
+world = module_world()
 
 SOURCE = {"language": "c", "source": "int main(){}"}
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory, etcd_endpoint, mongod_address):
-    with patient_world(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as world:
-        yield world
-
-
-@pytest.fixture(scope="module")
-def app(world, tmp_path_factory):
-    settings = gateway_config(
-        world,
-        tmp_path_factory.mktemp("gw"),
-        threads=4,
-        limits={"body_bytes": 300_000, "blob_bytes": 400_000, "source_bytes": 1000},
-    )
-    with serving_app(settings) as app:
-        yield app
-
-
-@pytest.fixture(scope="module")
-def executor(world):
-    executor = world.executor(slots=50)
-    executor.report(vacant=0)
-    return executor
+def settings(world, tmp_path_factory):
+    limits = {"body_bytes": 300_000, "blob_bytes": 400_000, "source_bytes": 1000}
+    return gateway_config(world, tmp_path_factory.mktemp("gw"), threads=4, limits=limits)
 
 
 def error(answer, status, code, text, field=None):

@@ -239,7 +239,7 @@ def answers(app: Any, person: Person, browser: Browser, *, exists: bool) -> Any:
 
 def leaks(marks: Marks, text: str) -> dict[str, str]:
     """The marks in an answer, also times and sizes as the pages write them."""
-    leaks = marks.found(text)
+    leaks = marks.matches(text)
     rounded = {views.seconds(disclosure.seconds(float(mark))) for mark in marks.words if mark.startswith("0.")}
     for mark, place in marks.words.items():
         seconds = views.seconds(float(mark)) if mark.startswith("0.") else ""
@@ -259,7 +259,7 @@ def test_no_route_shows_a_user_secret_fields(app, judicator, caplog, data, exist
         text = answer.text + "\n".join(f"{key}: {value}" for key, value in answer.headers.items())
         assert not leaks(marks, text), name
         assert '"rejudging":4711' not in text and "rejudging 4711" not in text.lower(), name
-    assert not marks.found(caplog.text), "nor does the log"
+    assert not marks.matches(caplog.text), "nor does the log"
 
 
 @given(st.data())
@@ -269,12 +269,12 @@ def test_admins_see_the_secret_fields(app, judicator, data):
     marks = Marks(data.draw, PUBLIC)
     prepare(judicator, marks, exists=True)
     of_admin = Person(app.test_client(), ADMIN)("GET", f"/submissions/{ID}").text
-    places = set(marks.found(of_admin).values())
+    places = set(marks.matches(of_admin).values())
     assert places >= {f"TestResult.{name}" for name in ("reason", "message", "output", "error", "output_bytes", "cpu")}
     assert places >= {"Result.reason", "PastVerdict.reason", "Attempt.reason", "Task.progress"}
     page = Browser(app.test_client(), ADMIN).get(f"/submissions/{ID}").text
-    assert {"TestResult.output", "TestResult.message", "PastVerdict.reason"} <= set(marks.found(page).values())
-    assert "ExecutorInfo.checks" in marks.found(Browser(app.test_client(), ADMIN).get("/executors").text).values()
+    assert {"TestResult.output", "TestResult.message", "PastVerdict.reason"} <= set(marks.matches(page).values())
+    assert "ExecutorInfo.checks" in marks.matches(Browser(app.test_client(), ADMIN).get("/executors").text).values()
 
 
 HIDDEN = [

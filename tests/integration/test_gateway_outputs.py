@@ -10,23 +10,13 @@ import pytest
 
 from judge.model.problem import ProblemImport, ProblemInfo, ProblemManifest, ProblemTest, ProblemType
 from judge.problems.package import manifest_bytes
-from tests.support.gateway import USER, Browser, gateway_config, serving_app
-from tests.support.judicators import patient_world
+from tests.support.gateway import USER, Browser
+from tests.support.judicators import module_world
+
+world = module_world()
 
 MIB = 1024**2
 MOST = 4 * MIB
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory, etcd_endpoint, mongod_address):
-    with patient_world(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as world:
-        yield world
-
-
-@pytest.fixture(scope="module")
-def app(world, tmp_path_factory):
-    with serving_app(gateway_config(world, tmp_path_factory.mktemp("gw"))) as app:
-        yield app
 
 
 @pytest.fixture(scope="module")

@@ -81,12 +81,6 @@ def settings(judicator, tmp_path_factory):
     return gateway_config(judicator, tmp_path_factory.mktemp("gw"), rpc_timeout=1.0, limits=limits)
 
 
-@pytest.fixture(scope="module")
-def app(settings):
-    with serving_app(settings) as app:
-        yield app
-
-
 @pytest.fixture
 def prepared(judicator):
     judicator.answers.clear()
@@ -434,7 +428,7 @@ def test_search(admin, prepared):
     prepared.answers["search"] = lambda request: m.SearchReply(tasks=[make_task()], next=ID)
     page = admin.get("/submissions?verdict=WA&language=klingon&problem=hello&user=")
     search = m.SearchRequest(verdict="WA", language="klingon", problem="hello", limit=25)
-    assert search in [asked[1] for asked in prepared.asked]
+    assert search in [request for _, request in prepared.asked]
     assert "Accepted, or ran</option>" in page.text and '<option value="pending">Waiting</option>' in page.text
     assert '<option value="WA" selected>' in page.text and '<option value="klingon" selected>' in page.text
     assert f"verdict=WA&amp;language=klingon&amp;problem=hello&amp;before={ID}" in page.text

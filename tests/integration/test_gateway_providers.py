@@ -16,17 +16,13 @@ from werkzeug.test import TestResponse
 
 from judge.gateway import providers
 from tests.support.gateway import PEOPLE, Browser, gateway_config, serving_app
-from tests.support.judicators import patient_world
+from tests.support.judicators import module_world
 from tests.support.receivers import IdentityProvider
 from tests.support.servers import free_port, wait_for
 
+world = module_world()
+
 PUBLIC = "http://judge.example.org"
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory, etcd_endpoint, mongod_address):
-    with patient_world(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as world:
-        yield world
 
 
 @pytest.fixture(scope="module")

@@ -3,23 +3,17 @@
 import threading
 from typing import Any
 
-import pytest
-
 from judge.gateway.auth import FileTokens
 from judge.gateway.identity import LIFETIME
 from judge.judicator.people import entry
 from judge.model import people as people_model
 from tests.support.gateway import ADMIN, USER, Browser, Person
-from tests.support.judicators import patient_world
+from tests.support.judicators import module_world
 from tests.support.servers import wait_for
 
+world = module_world()
+
 SOURCE = {"language": "c", "source": "int main(){}"}
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory, etcd_endpoint, mongod_address):
-    with patient_world(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as world:
-        yield world
 
 
 def stolen(browser: Browser, app: Any) -> Browser:

@@ -19,10 +19,12 @@ from judge.model.visibility import EVERYONE, ProblemChange, Visibility
 from judge.problems.package import manifest_bytes
 from judge.rpc.methods import METHODS
 from tests.support.gateway import ADMIN, OTHER, USER, Browser, Person, check, gateway_config, serving_app, write_tokens
-from tests.support.judicators import World, judge
+from tests.support.judicators import judge, module_world
 from tests.support.pages import problem
 from tests.support.servers import wait_for
 from tests.support.statements import render_statements
+
+world = module_world()
 
 NAME = "caves"
 JUDGE, OWNER, MEMBER = "judge-token-of-tests", "owner-token-of-tests", "member-token-of-tests"
@@ -76,14 +78,6 @@ BODY = (
     r'name="(csrf|key)" value="[^"]*"|"trace":"[^"]*"|\btrace [A-Za-z0-9._-]+'
     r"|\d{4}-\d\d-\d\d[T ][0-9:.]+(Z| UTC)|\d+ (s|min) ago|just now"
 )
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory, etcd_endpoint, mongod_address):
-    world = World(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address)
-    world.judicator(executor_expiry=3600.0, executor_forget=7200.0, task_expiry=3600.0)
-    yield world
-    world.close()
 
 
 @pytest.fixture(scope="module")

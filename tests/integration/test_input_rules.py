@@ -15,7 +15,7 @@ from judge.common.errors import UsageError
 from judge.judge0.fields import BLANK
 from judge.model import messages as m
 from tests.support.cluster import judgectl
-from tests.support.gateway import USER, Browser, Person, gateway_config, running_gateway, serving_app
+from tests.support.gateway import USER, Browser, Person, running_gateway, serving_app
 from tests.support.judicators import World, patient_world
 
 SENTENCES = {
@@ -31,11 +31,6 @@ def world(tmp_path_factory: pytest.TempPathFactory, etcd_endpoint: str, mongod_a
     with patient_world(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as world:
         world.executor().report(vacant=0)  # Judge0's API takes what an executor has the language of
         yield world
-
-
-@pytest.fixture(scope="module")
-def settings(world: World, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return gateway_config(world, tmp_path_factory.mktemp("gw"))
 
 
 @pytest.fixture(scope="module")

@@ -9,16 +9,12 @@ from judge.model import messages as m
 from judge.model.deleting import Deleted, ProblemName
 from judge.model.problem import ProblemImport, ProblemInfo
 from judge.model.statements import PagesReply, PagesRequest
-from tests.support.judicators import World, accepted, completed, imported, manifest, patient_world, upload
+from tests.support.judicators import World, accepted, completed, imported, manifest, module_world, upload
 from tests.support.pages import statement
 from tests.support.servers import wait_for
 from tests.support.statements import render_statements
 
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory, etcd_endpoint, mongod_address):
-    with patient_world(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as world:
-        yield world
+world = module_world()
 
 
 @pytest.fixture

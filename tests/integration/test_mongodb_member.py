@@ -108,7 +108,7 @@ def test_grow_and_leave(cluster: Cluster) -> None:
     assert cluster.etcd.delete(f"mongodb/member/{third.name}")
     wait_for(lambda: third.address not in cluster.members(), what="the deregistered member is removed")
     cluster.wait_votes([1, 1, 1])
-    third.said("the replica set does not list this member")
+    third.wait_log("the replica set does not list this member")
     assert third.stop() == 0
 
     # An ordinary stop keeps the member and its registration.
@@ -145,7 +145,7 @@ def test_grow_and_leave(cluster: Cluster) -> None:
 
 def test_hanging_mongod_is_killed(cluster: Cluster) -> None:
     daemon = cluster.daemon("m0", check={"interval": 0.2, "tries": 2}).start()
-    daemon.said("made replica set")
+    daemon.wait_log("made replica set")
     os.kill(daemon.mongod, signal.SIGSTOP)
     assert daemon.ended() == 1
     assert "mongod did not serve on" in daemon.log and "killed it" in daemon.log
@@ -154,7 +154,7 @@ def test_hanging_mongod_is_killed(cluster: Cluster) -> None:
 
 def test_sigkill_of_the_daemon_takes_mongod_along(cluster: Cluster) -> None:
     daemon = cluster.daemon("m0").start()
-    daemon.said("made replica set")
+    daemon.wait_log("made replica set")
     daemon.kill()
     wait_for(lambda: not port_open(daemon.port), what="mongod is gone")
     daemon.start()
@@ -170,7 +170,7 @@ def test_seed_that_was_interrupted_goes_on(cluster: Cluster, step: str) -> None:
     wait_for(lambda: not port_open(seed.port), what="its mongod is gone")
     second = cluster.daemon("m1").start()
     if step != "recorded":
-        second.said("waits until 'm0' has made the replica set")
+        second.wait_log("waits until 'm0' has made the replica set")
     seed.start()
     cluster.wait_votes([1, 0])
     wait_for(lambda: (second.ask("hello") or {}).get("secondary"), what="the other one is in sync")
@@ -182,7 +182,7 @@ def test_seed_that_was_interrupted_goes_on(cluster: Cluster, step: str) -> None:
 
 def test_lost_disk_of_the_only_member_is_refused(cluster: Cluster) -> None:
     daemon = cluster.daemon("m0").start()
-    daemon.said("made replica set")
+    daemon.wait_log("made replica set")
     assert daemon.stop() == 0
     shutil.rmtree(daemon.data)
     daemon.start()
@@ -205,7 +205,7 @@ def test_replacement_waits_while_nobody_can_let_it_in(cluster: Cluster) -> None:
     shutil.rmtree(daemons[2].data)
     starts = daemons[2].log.count("mongodb started as process")
     daemons[2].start()
-    daemons[2].said("waits before starting mongod with an empty data_dir")
+    daemons[2].wait_log("waits before starting mongod with an empty data_dir")
     assert daemons[2].log.count("mongodb started as process") == starts
     assert daemons[2].stop() == 0
     # A quorum comes back: the replacement is let in.
@@ -225,16 +225,16 @@ def test_replacement_waits_while_nobody_can_let_it_in(cluster: Cluster) -> None:
 def test_etcd_away_changes_nothing(cluster: Cluster, tmp_path: Path) -> None:
     """A known directory starts and serves without etcd; an empty one waits for it."""
     daemon = cluster.daemon("m0").start()
-    daemon.said("made replica set")
+    daemon.wait_log("made replica set")
     assert daemon.stop() == 0
     nobody = {"endpoints": ["127.0.0.1:1"], "timeout": 0.5}
     daemon.start(etcd=nobody)
-    daemon.said("starts mongod with the data it has")
+    daemon.wait_log("starts mongod with the data it has")
     wait_for(lambda: (daemon.ask("hello") or {}).get("isWritablePrimary"), what="a primary without etcd")
-    daemon.said("looks again in the next pass")
+    daemon.wait_log("looks again in the next pass")
     assert daemon.stop() == 0
     fresh = cluster.daemon("m1", etcd=nobody).start()
-    fresh.said("waits before starting mongod with an empty data_dir")
+    fresh.wait_log("waits before starting mongod with an empty data_dir")
     assert not port_open(fresh.port)
     assert fresh.stop() == 0
 
@@ -245,19 +245,21 @@ def test_etcd_that_forgot_the_set_removes_nobody(cluster: Cluster) -> None:
     for key in ("mongodb/rsid", *(f"mongodb/member/{daemon.name}" for daemon in daemons)):
         cluster.etcd.delete(key)
     for daemon in daemons:
-        daemon.said("etcd no longer knows the replica set")
+        daemon.wait_log("etcd no longer knows the replica set")
         wait_for(lambda daemon=daemon: cluster.registration(daemon.name), what="registered again")
     assert cluster.votes() == [1, 1, 1]
     cluster.etcd.put("mongodb/rsid", "0" * 24)
-    daemons[0].said(f"etcd records {'0' * 24}")
+    daemons[0].wait_log(f"etcd records {'0' * 24}")
     assert cluster.votes() == [1, 1, 1]
 
 
 def test_unreadable_registration_changes_nothing(cluster: Cluster) -> None:
     daemon = cluster.daemon("m0").start()
-    daemon.said("made replica set")
+    daemon.wait_log("made replica set")
     cluster.etcd.put("mongodb/member/odd", "10.0.0.1:27017")
-    daemon.said("etcd key mongodb/member/odd holds '10.0.0.1:27017'; expected a JSON object with address, incarnation")
+    daemon.wait_log(
+        "etcd key mongodb/member/odd holds '10.0.0.1:27017'; expected a JSON object with address, incarnation"
+    )
     assert cluster.votes() == [1]
 
 

@@ -60,10 +60,10 @@ def test_directory_of_something_else(cluster: Cluster) -> None:
 
 def test_directory_of_another_cluster(cluster: Cluster, tmp_path: Path, etcd_endpoint: str) -> None:
     member = cluster.daemon("m0").start()
-    member.said("primary:")
+    member.wait_log("primary:")
     with mongodb_cluster(tmp_path / "theirs", etcd_endpoint) as stranger_cluster:
         theirs = stranger_cluster.daemon("m0").start()
-        theirs.said("primary:")
+        theirs.wait_log("primary:")
         assert theirs.stop() == 0
         # Known by its marker: mongod is not even started.
         starts = theirs.log.count("mongodb started")
@@ -92,7 +92,7 @@ def test_data_of_no_replica_set(cluster: Cluster, tmp_path: Path) -> None:
 
 def test_directory_in_use(cluster: Cluster) -> None:
     first = cluster.daemon("m0").start()
-    first.said("primary:")
+    first.wait_log("primary:")
     second = cluster.daemon("m1", data_dir=str(first.data)).start()
     refused(second, f"data_dir {first.data} is in use by another mongod")
     assert first.ask("hello")
@@ -100,7 +100,7 @@ def test_directory_in_use(cluster: Cluster) -> None:
 
 def test_address_that_moved_or_is_taken(cluster: Cluster) -> None:
     daemon = cluster.daemon("m0").start()
-    daemon.said("primary:")
+    daemon.wait_log("primary:")
     duplicate = cluster.daemon("m1", address=daemon.address, listen=["127.0.0.2"])
     duplicate.start()
     assert duplicate.ended() == 3

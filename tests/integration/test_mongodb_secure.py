@@ -206,14 +206,14 @@ def test_a_primary_without_its_password_file_goes_on_serving(tmp_path: Path, etc
 
     with mongodb_cluster(tmp_path, etcd_endpoint) as cluster:
         (node,) = cluster.start(1, username="judicator", password_file=str(password), key_file=str(key))
-        node.said("made the user")
+        node.wait_log("made the user")
         assert node.stop() == 0
         if fault == "missing":
             password.unlink()
         else:
             password.write_bytes(b"\n" if fault == "empty" else b"\xff\xfe")
         node.start()
-        node.said("this pass failed: password_file")
+        node.wait_log("this pass failed: password_file")
         wait_for(lambda: logs_in("first"), what="a log-in with the password that was set before")
         assert node.process is not None
         assert node.process.poll() is None

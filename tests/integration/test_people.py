@@ -77,8 +77,8 @@ def test_an_account_is_added_found_changed_and_deleted(people: RpcClient) -> Non
     user = call(people, "user_add", name="ada", role="judge", groups=["cs101", "cs101"], quota=Quota(waiting=3))
     assert (user.role, user.groups, user.password, user.quota.waiting) == ("judge", ["cs101"], False, 3)
     assert call(people, "user", name="ada") == user
-    named = call(people, "user_change", name="ada", display_name="Ada L.", email="ada@example.org")
-    assert (named.display_name, named.email) == ("Ada L.", "ada@example.org")
+    renamed = call(people, "user_change", name="ada", display_name="Ada L.", email="ada@example.org")
+    assert (renamed.display_name, renamed.email) == ("Ada L.", "ada@example.org")
     assert call(people, "user_change", name="ada", display_name="", email="") == user
     changed = call(people, "user_change", name="ada", role="user", groups=["cs102"], quota=Quota(per_minute=0))
     assert (changed.role, changed.groups, changed.quota) == ("user", ["cs102"], Quota(per_minute=0))

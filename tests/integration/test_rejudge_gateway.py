@@ -6,29 +6,11 @@ import re
 import pytest
 
 from judge.model import messages as m
-from tests.support.gateway import ADMIN, USER, Browser, check, make_config, serving_app
-from tests.support.judicators import completed, patient_world
+from tests.support.gateway import ADMIN, USER, Browser, check
+from tests.support.judicators import completed, module_world
 from tests.support.servers import wait_for
 
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory, etcd_endpoint, mongod_address):
-    with patient_world(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as world:
-        yield world
-
-
-@pytest.fixture(scope="module")
-def app(world, tmp_path_factory):
-    tls = world.tls("gateway-1", "gateway")
-    with serving_app(make_config(tmp_path_factory.mktemp("gw"), world.etcd_config, tls, rpc_timeout=20.0)) as app:
-        yield app
-
-
-@pytest.fixture(scope="module")
-def executor(world):
-    executor = world.executor(slots=50)
-    executor.report(vacant=0)
-    return executor
+world = module_world()
 
 
 def judged(executor, verdict):

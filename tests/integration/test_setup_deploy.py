@@ -29,8 +29,8 @@ def test_a_controller_gets_all_that_playbooks_need_and_nothing_by_apt(tmp_path: 
         environment |= {name: value for name, value in os.environ.items() if name.upper().startswith(("PIP_", "HTTP"))}
         return subprocess.run(words, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
 
-    made = run("make", "setup-deploy", "PYTHON=/usr/bin/python3")
-    assert made.returncode == 0, made.stdout + made.stderr
+    result = run("make", "setup-deploy", "PYTHON=/usr/bin/python3")
+    assert result.returncode == 0, result.stdout + result.stderr
     assert not (checkout / "judge/sandbox/agent").exists()
     playbooks = ["site.yml", *(f"playbooks/{path.name}" for path in (ROOT / "playbooks").glob("*.yml"))]
     checked = run(".venv/bin/ansible-playbook", "-i", "inventory/example", "--syntax-check", *playbooks)

@@ -43,11 +43,11 @@ def test_one_trace_from_the_api_to_the_sandbox(tmp_path, etcd_endpoint, mongod_a
             task = answer.json()["id"]
             assert answer.json()["trace"] == TRACE
             names = ["POST /api/v1/submissions", "hand in", "queue", "judge", "attempt", "run in the sandbox"]
-            wait_for(lambda: all(map(receiver.named, names)), timeout=90, what="all spans")
+            wait_for(lambda: all(map(receiver.spans_of, names)), timeout=90, what="all spans")
     finally:
         executor.stop()
         cluster.close()
-    spans = {name: receiver.named(name)[0] for name in [*names, "prepare", "compile in the sandbox"]}
+    spans = {name: receiver.spans_of(name)[0] for name in [*names, "prepare", "compile in the sandbox"]}
     assert {service for service, _ in spans.values()} == {"judge-gateway", "judge-judicator", "judge-executor"}
     assert {span.trace_id.hex() for _, span in spans.values()} == {TRACE}
     parents = {

@@ -101,8 +101,8 @@ def test_other_machines_reach_the_gateway_alone(cluster, tmp_path):
     port, http_port = free_port(), free_port()
     cluster.arguments = [*cluster.arguments, "--listen", f"127.0.0.2:{port}"]
     cluster.start()
-    assert f"\nready http://127.0.0.2:{port} (after " in cluster.said()
-    assert f"warning: passwords and tokens travel in clear to 127.0.0.2:{port}; set certificate" in cluster.said()
+    assert f"\nready http://127.0.0.2:{port} (after " in cluster.log()
+    assert f"warning: passwords and tokens travel in clear to 127.0.0.2:{port}; set certificate" in cluster.log()
     assert (cluster.directory / "ready").read_text() == f"http://127.0.0.2:{port}\n"
     token = {"Authorization": f"Bearer {(cluster.directory / 'admin.token').read_text().strip()}"}
     with httpx.Client(base_url=f"http://127.0.0.2:{port}", headers=token, timeout=30) as client:
@@ -123,8 +123,8 @@ def test_other_machines_reach_the_gateway_alone(cluster, tmp_path):
     (cluster.directory / "settings.yml").write_text(text)
     cluster.arguments = cluster.arguments[:-2]
     cluster.start()
-    assert f"\nready https://127.0.0.2:{port} (after " in cluster.said()
-    assert cluster.said().count("travel in clear") == 1
+    assert f"\nready https://127.0.0.2:{port} (after " in cluster.log()
+    assert cluster.log().count("travel in clear") == 1
     context = ssl.create_default_context(cafile=certificate.ca)
     with httpx.Client(base_url=f"https://127.0.0.2:{port}", headers=token, timeout=30, verify=context) as client:
         assert client.get("/api/v1/problems").json() == {"problems": []}

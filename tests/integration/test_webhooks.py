@@ -80,11 +80,11 @@ def deliveries(people, **conditions):
 
 def test_a_verdict_is_delivered(people, executor, receiver, hook):
     (task,) = judge(people, executor, "WA", user="ada")
-    wait_for(receiver.taken, what="a call")
-    (call,) = receiver.got
+    wait_for(receiver.successes, what="a call")
+    (call,) = receiver.calls
     assert (call.path, call.headers["content-type"]) == ("/hook", "application/json")
     assert is_genuine(hook.secret, call.headers, call.body, time.time())
-    message = call.told
+    message = call.json
     assert message["type"] == "submission.finished" and message["timestamp"].endswith("Z")
     data = message["data"]
     assert (data["id"], data["user"], data["status"], data["verdict"]) == (task, "ada", "run_failed", "WA")
@@ -118,12 +118,14 @@ def test_cancellations_and_rejudgings_are_delivered(people, executor, receiver, 
     }
 
     def messages():
-        return {(call.told["type"], call.told["data"]["id"], call.told["data"]["verdict"]) for call in receiver.taken()}
+        return {
+            (call.json["type"], call.json["data"]["id"], call.json["data"]["verdict"]) for call in receiver.successes()
+        }
 
     # Each at least once.
     wait_for(lambda: messages() >= due, what="three calls")
     assert messages() == due, "the rejudging's own run is told to nobody"
-    data = [call.told["data"] for call in receiver.taken() if call.told["data"]["id"] == task]
+    data = [call.json["data"] for call in receiver.successes() if call.json["data"]["id"] == task]
     assert data[-1]["rejudging"] == rejudging.id
     assert {(item["cause"], item["rejudging"]) for item in data} == {("person", None), ("rejudging", rejudging.id)}
     versions = [item["version"] for item in data]
@@ -138,8 +140,8 @@ def test_a_webhook_is_told_only_of_what_it_is_about(people, executor, receiver):
     ):
         judge(people, executor, "AC", user="ada")
         (task,) = judge(people, executor, "AC", user="eve")
-        wait_for(receiver.taken, what="the call about eve")
-        assert [call.told["data"]["id"] for call in receiver.got] == [task]
+        wait_for(receiver.successes, what="the call about eve")
+        assert [call.json["data"]["id"] for call in receiver.calls] == [task]
     with pytest.raises(NotFoundError):
         people.call("webhook_remove", WebhookRef(name="eve"), m.Empty)
     assert deliveries(people, webhook="eve") == []
@@ -154,7 +156,7 @@ def test_a_call_has_its_cause_and_the_system_s_own_runs_are_sent_on_demand(peopl
         due |= {("/hook/all", cause) for cause in ("import", "person", "statement", "verification")}
 
         def calls():
-            return {(call.path, call.told["data"]["cause"]) for call in receiver.taken()}
+            return {(call.path, call.json["data"]["cause"]) for call in receiver.successes()}
 
         wait_for(lambda: calls() >= due, what="the calls")
         assert calls() == due
@@ -167,20 +169,20 @@ def test_errors_are_tried_again_and_order_is_kept(shared, people, executor, rece
     answers = iter([(503, {"Retry-After": "1"}), 500, 404, (302, {"Location": "/other"})])
     receiver.answer = lambda number, call: next(answers, 204)
     (task,) = judge(people, executor, "WA")
-    wait_for(lambda: receiver.got, what="the first try")
+    wait_for(lambda: receiver.calls, what="the first try")
     rejudging = start(people, ids=[task])
     rejudge(executor, {"int main(){} // 0": "AC"})
     apply(people, rejudging.id)
 
     def over():
         hurry(shared)
-        return len(receiver.taken()) == 2
+        return len(receiver.successes()) == 2
 
     wait_for(over, what="both calls")
-    assert [call.told["data"]["verdict"] for call in receiver.got] == ["WA"] * 5 + ["AC"]
-    assert len({call.headers["webhook-id"] for call in receiver.got}) == 2, "each try has the id of the first"
-    assert {call.path for call in receiver.got} == {"/hook"}
-    for call in receiver.got:
+    assert [call.json["data"]["verdict"] for call in receiver.calls] == ["WA"] * 5 + ["AC"]
+    assert len({call.headers["webhook-id"] for call in receiver.calls}) == 2, "each try has the id of the first"
+    assert {call.path for call in receiver.calls} == {"/hook"}
+    for call in receiver.calls:
         assert is_genuine(hook.secret, call.headers, call.body, time.time())
 
 
@@ -210,7 +212,7 @@ def test_a_receiver_that_fails_is_called_by_one_delivery_at_a_time(shared, peopl
         wait_for(lambda: shared.db.deliveries.find_one({"hook": "dead", "status": 0}), what="the first failed call")
         before, began = updates(shared), time.monotonic()
         waiting_deliveries(shared, "live", 5)
-        wait_for(lambda: len(receiver.taken()) == 5, what="the calls of the other webhook")
+        wait_for(lambda: len(receiver.successes()) == 5, what="the calls of the other webhook")
         time.sleep(10)
         rate = (updates(shared) - before) / (time.monotonic() - began)
         tries = sum(doc["tries"] for doc in shared.db.deliveries.find({"hook": "dead"}))
@@ -220,7 +222,7 @@ def test_a_receiver_that_fails_is_called_by_one_delivery_at_a_time(shared, peopl
         # An admin who asks for a call, since the receiver is back, waits for no pause.
         with receiving(port) as back:
             people.call("webhook_ping", WebhookRef(name="dead"), Delivery)
-            wait_for(lambda: len(back.taken()) >= 186, what="what has waited")
+            wait_for(lambda: len(back.successes()) >= 186, what="what has waited")
 
 
 def test_deliveries_that_a_receiver_never_takes_hold_up_no_others(shared, people, receiver):
@@ -238,7 +240,7 @@ def test_deliveries_that_a_receiver_never_takes_hold_up_no_others(shared, people
         shared.db.deliveries.update_many({"hook": "some"}, {"$max": {"tries": 3}})
         hurry(shared, hook="some")
         new = waiting_deliveries(shared, "some", 20)
-        wait_for(lambda: len(receiver.taken()) >= len(new), what="the others")
+        wait_for(lambda: len(receiver.successes()) >= len(new), what="the others")
 
 
 def test_what_waits_for_a_webhook_is_bounded_and_what_is_dropped_is_counted(shared, people, receiver, monkeypatch):
@@ -279,15 +281,15 @@ def test_a_receiver_that_is_gone_and_resending(shared, people, executor, receive
     wait_for(lambda: deliveries(people, state="failed"), what="the delivery that is given up")
     assert people.call("webhooks", m.Empty(), WebhooksReply).webhooks[0].failed == 1
     assert people.call("webhook_resend", Resend(webhook="h"), Resent).count == 1
-    wait_for(receiver.taken, what="the call again")
+    wait_for(receiver.successes, what="the call again")
     (first_delivery,) = deliveries(people, submission=task)
     assert people.call("webhook_resend", Resend(delivery=first_delivery.id), Resent).count == 1
-    wait_for(lambda: len(receiver.taken()) == 2, what="the same call once more")
-    assert len({call.headers["webhook-id"] for call in receiver.got}) == 1
+    wait_for(lambda: len(receiver.successes()) == 2, what="the same call once more")
+    assert len({call.headers["webhook-id"] for call in receiver.calls}) == 1
     with pytest.raises(NotFoundError):
         people.call("webhook_resend", Resend(delivery="0" * 24), Resent)
     people.call("webhook_ping", WebhookRef(name="h"), Delivery)
-    wait_for(lambda: receiver.got[-1].told["type"] == "ping", what="the ping")
+    wait_for(lambda: receiver.calls[-1].json["type"] == "ping", what="the ping")
     shared.client().call("delete_submission", m.TaskRef(id=task), Deleted)
     assert deliveries(people, submission=task) == []
 
@@ -308,8 +310,8 @@ def test_webhooks_over_the_api(shared, tmp_path, receiver):
         again = check(admin("POST", "/webhooks", json={**body, "events": ["submission.rejudged"]}), 201, "add_webhook")
         assert again["secret"] == added["secret"], "what is changed keeps its secret"
         check(admin("POST", "/webhooks/api/ping"), 201, "ping_webhook")
-        wait_for(receiver.taken, what="the ping")
-        assert is_genuine(added["secret"], receiver.got[0].headers, receiver.got[0].body, time.time())
+        wait_for(receiver.successes, what="the ping")
+        assert is_genuine(added["secret"], receiver.calls[0].headers, receiver.calls[0].body, time.time())
         listed = check(admin("GET", "/webhooks"), 200, "webhooks")["webhooks"]
         assert [webhook["name"] for webhook in listed] == ["api"] and "whsec" not in json.dumps(listed)
         (resent_delivery,) = check(admin("GET", "/deliveries?webhook=api"), 200, "deliveries")["deliveries"]
@@ -343,10 +345,10 @@ def test_no_delivery_is_lost_when_leaders_stop(world, receiver):
 
     def over():
         hurry(world, tries={"$gt": 0})
-        return {call.told["data"]["id"] for call in receiver.taken()} >= set(tasks)
+        return {call.json["data"]["id"] for call in receiver.successes()} >= set(tasks)
 
     wait_for(over, what="a call for each verdict")
-    counts = Counter(call.told["data"]["id"] for call in receiver.taken())
+    counts = Counter(call.json["data"]["id"] for call in receiver.successes())
     assert set(counts) == set(tasks)
 
 
@@ -358,16 +360,16 @@ def test_a_log_that_does_not_reach_back(world, receiver):
     executor.report(vacant=0)
     people.call("webhook_add", WebhookAdd(name="h", url=receiver.url), WebhookAdded)
     tasks = set(judge(people, executor, "AC", "WA"))
-    wait_for(lambda: {call.told["data"]["id"] for call in receiver.taken()} == tasks, what="the first calls")
+    wait_for(lambda: {call.json["data"]["id"] for call in receiver.successes()} == tasks, what="the first calls")
     first.stop()
     world.judicators.remove(first)
     world.db.deliveries.delete_many({})
     world.db.meta.update_one({"_id": POSITION}, {"$set": {"token": None, "since": Timestamp(1, 1)}})
     second = world.judicator("j2", **HOOKS)
-    wait_for(lambda: len(receiver.taken()) == 4, what="calls about what has finished")
+    wait_for(lambda: len(receiver.successes()) == 4, what="calls about what has finished")
     tasks |= set(judge(people, executor, "RTE"))
-    wait_for(lambda: len(receiver.taken()) == 5, what="the stream again")
-    assert {call.told["data"]["id"] for call in receiver.taken()} == tasks
+    wait_for(lambda: len(receiver.successes()) == 5, what="the stream again")
+    assert {call.json["data"]["id"] for call in receiver.successes()} == tasks
     # As where the log has been cut off, with a webhook that was added after all that.
     later = {"_id": "later", "since": Timestamp(int(time.time()) + 3600, 1)}
     world.db.webhooks.insert_one({**world.db.webhooks.find_one({"_id": "h"}), **later})
@@ -400,7 +402,7 @@ def test_a_catch_up_that_is_cut_off_is_begun_again(world, receiver):
     rejudging = start(people, ids=[tasks[-1]])
     rejudge(executor, {"int main(){} // 9": "AC"})
     apply(people, rejudging.id)
-    wait_for(lambda: len(receiver.taken()) >= 11, what="the calls")
+    wait_for(lambda: len(receiver.successes()) >= 11, what="the calls")
     first.stop()
     world.judicators.remove(first)
     # The submissions ended, and the rejudging's run was judged, long before the place; it was applied after it.
@@ -504,8 +506,8 @@ def test_a_webhook_is_told_of_what_ends_after_it_was_added(shared, people, execu
     judge(people, executor, "WA")
     with webhook(people, "late", receiver.url):
         (task,) = judge(people, executor, "AC")
-        wait_for(receiver.taken, what="a call")
-        assert [call.told["data"]["id"] for call in receiver.got] == [task]
+        wait_for(receiver.successes, what="a call")
+        assert [call.json["data"]["id"] for call in receiver.calls] == [task]
 
 
 def test_a_delivery_of_an_earlier_webhook_of_the_name_is_not_sent(shared, people, receiver):
@@ -515,7 +517,7 @@ def test_a_delivery_of_an_earlier_webhook_of_the_name_is_not_sent(shared, people
     shared.db.deliveries.insert_one({**stale, "_id": ObjectId.from_datetime(then)})
     with webhook(people, "again", receiver.url):
         people.call("webhook_ping", WebhookRef(name="again"), Delivery)
-        wait_for(receiver.taken, what="a call")
-        assert [call.told.get("type") for call in receiver.got] == ["ping"]
+        wait_for(receiver.successes, what="a call")
+        assert [call.json.get("type") for call in receiver.calls] == ["ping"]
         people.call("webhook_add", WebhookAdd(name="again", url=receiver.url), WebhookAdded)
         assert [item.event for item in deliveries(people, webhook="again")] == ["ping"], "a change loses nothing"

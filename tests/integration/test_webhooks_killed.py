@@ -214,7 +214,7 @@ class Killing:
 
 def told_of(receiver: Receiver, event: str) -> set[str]:
     """The submissions of which it has taken this."""
-    return {call.told["data"]["id"] for call in receiver.taken() if call.told["type"] == event}
+    return {call.json["data"]["id"] for call in receiver.successes() if call.json["type"] == event}
 
 
 def test_none_is_lost(tmp_path, world, mongods, receiver, figure) -> None:
@@ -230,7 +230,7 @@ def test_none_is_lost(tmp_path, world, mongods, receiver, figure) -> None:
     hook = wait_for(lambda: added(world.client(timeout=20.0), receiver), 120, "a webhook")
     assert isinstance(hook, WebhookAdded)
     late: set[str] = set()
-    receiver.answer = lambda number, call: 500 if number % 5 == 0 or call.told["data"]["id"] in late else 204
+    receiver.answer = lambda number, call: 500 if number % 5 == 0 or call.json["data"]["id"] in late else 204
     people, judging = People(world, gateways), Judging(world)
     killing = Killing(people, judicators, mongods, gateways)
     tasks: list[str] = []
@@ -260,10 +260,10 @@ def test_none_is_lost(tmp_path, world, mongods, receiver, figure) -> None:
     assert killing.count == KILLS and {LEADER, PRIMARY} < set(killing.killed)
     assert len(set(tasks)) == SUBMISSIONS
     story = defaultdict(list)
-    for call in receiver.taken():
-        assert is_genuine(hook.secret, call.headers, call.body, call.came)
-        data = call.told["data"]
-        story[data["id"]].append((data["version"], call.told["type"], data["verdict"]))
+    for call in receiver.successes():
+        assert is_genuine(hook.secret, call.headers, call.body, call.arrival)
+        data = call.json["data"]
+        story[data["id"]].append((data["version"], call.json["type"], data["verdict"]))
     assert story.keys() == set(tasks), "the runs of a rejudging are told to nobody"
     for versions in story.values():
         # At least once: what a receiver has taken may come again, but never after what is newer.
@@ -275,7 +275,7 @@ def test_none_is_lost(tmp_path, world, mongods, receiver, figure) -> None:
     again = sum(len(versions) - len(set(versions)) for versions in story.values())
     figure(
         f"{2 * SUBMISSIONS} webhooks while {killing.count} gateways and {', '.join(killing.killed)} were killed "
-        f"(JUDGE_TEST_SEED={SEED}): {len(receiver.got)} calls, none lost, {again} taken twice"
+        f"(JUDGE_TEST_SEED={SEED}): {len(receiver.calls)} calls, none lost, {again} taken twice"
     )
 
 

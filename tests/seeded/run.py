@@ -47,9 +47,9 @@ def bugs(names: list[str]) -> list[Bug]:
 def git_apply(tree: Path, bug: Bug, *options: str) -> None:
     """Apply a patch to a checkout. SystemExit when it does not fit: its line has changed."""
     command = ["git", "apply", *options, str(bug.patch)]
-    done = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise SystemExit(f"{bug.patch.name} does not fit: {done.stderr.strip()}; write it anew for the code of today")
+    result = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        raise SystemExit(f"{bug.patch.name} does not fit: {result.stderr.strip()}; write it anew for the code of today")
 
 
 def failing(tree: Path, bug: Bug) -> str:
@@ -58,14 +58,14 @@ def failing(tree: Path, bug: Bug) -> str:
     command = [str(tree / ".venv/bin/pytest"), "-q", "-x", "-n", "0", "--tb=no", "-p", "no:cacheprovider", *files]
     git_apply(tree, bug)
     try:
-        done = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False)
+        result = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False)
     finally:
         git_apply(tree, bug, "--reverse")
-    if done.returncode == 0:
+    if result.returncode == 0:
         return ""
-    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", result.stdout, re.MULTILINE)
     if failed is None:
-        raise SystemExit(f"{bug.patch.stem}: pytest ended with {done.returncode}\n{done.stdout}{done.stderr}")
+        raise SystemExit(f"{bug.patch.stem}: pytest ended with {result.returncode}\n{result.stdout}{result.stderr}")
     return failed[1].removeprefix("tests/")
 
 

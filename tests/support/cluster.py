@@ -45,7 +45,7 @@ class Cluster:
 
         def up() -> bool:
             assert self.process is not None
-            assert self.process.poll() is None, self.said()
+            assert self.process.poll() is None, self.log()
             return ready.exists()
 
         wait_for(up, timeout=timeout, what="a serving cluster")
@@ -57,7 +57,7 @@ class Cluster:
             self.process.send_signal(sig)
         return self.process.wait(timeout=60)
 
-    def said(self) -> str:
+    def log(self) -> str:
         return (self.directory / "up.log").read_text(errors="replace")[-3000:]
 
     def api(self, timeout: float = 60.0) -> Api:
@@ -79,8 +79,8 @@ def running(
         yield cluster
         # Services outlive a `judge up` that has ended by itself, so that would show as processes that are left over.
         assert cluster.process is not None
-        assert cluster.process.poll() is None, f"`judge up` ended with {cluster.process.returncode}: {cluster.said()}"
-        assert cluster.stop() == 0, cluster.said()
+        assert cluster.process.poll() is None, f"`judge up` ended with {cluster.process.returncode}: {cluster.log()}"
+        assert cluster.stop() == 0, cluster.log()
     finally:
         if cluster.process is not None:
             cluster.stop()

@@ -74,7 +74,7 @@ class Daemon:
     def log(self) -> Path:
         return self.directory / f"{self.config['name']}.log"
 
-    def said(self, pattern: str) -> bool:
+    def log_has(self, pattern: str) -> bool:
         return re.search(pattern, self.log.read_text(errors="replace")) is not None
 
     def start(self) -> None:
@@ -145,7 +145,7 @@ class Cluster:
         def up() -> bool:
             assert self.judicator.process is not None
             assert self.judicator.process.poll() is None, self.judicator.log.read_text()[-3000:]
-            return port_open(self.port) and self.judicator.said("serves")
+            return port_open(self.port) and self.judicator.log_has("serves")
 
         wait_for(up, what="a serving judicator")
         self.executors()
@@ -288,12 +288,12 @@ class PlayedSlot(slots.Slot):
     def say(self, message: Message) -> None:
         send(self.ours, message)
 
-    def told(self) -> Job | Help | Cancel | None:
+    def next_message(self) -> Job | Help | Cancel | None:
         """The next thing that main tells this slot; None when it has gone."""
         return MessageReader(self.ours).for_slot()
 
     def job(self) -> str:
-        request = self.told()
+        request = self.next_message()
         assert isinstance(request, Job), request
         return request.assignment.claim
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 import pymongo
+import pytest
 from bson import ObjectId, Timestamp
 from hypothesis import strategies as st
 from prometheus_client import REGISTRY
@@ -215,6 +216,17 @@ def patient_world(directory: Path, etcd: str, mongod: str, **settings: Any) -> I
         yield world
     finally:
         world.close()
+
+
+def module_world() -> Any:
+    """A patient world as the fixture `world` of a module."""
+
+    @pytest.fixture(scope="module", name="world")
+    def fixture(tmp_path_factory, etcd_endpoint, mongod_address):
+        with patient_world(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as world:
+            yield world
+
+    return fixture
 
 
 class Executor:
@@ -598,6 +610,6 @@ class Marks:
         """A marked text that is no field's value."""
         return self._noted(f"{WORD}x{self._next()}x", place)
 
-    def found(self, text: str) -> dict[str, str]:
+    def matches(self, text: str) -> dict[str, str]:
         """The marks that are in a text, with their fields."""
         return {mark: place for mark, place in self.words.items() if mark in text}

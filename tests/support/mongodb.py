@@ -63,7 +63,7 @@ class Daemon:
         self.process = start_process(command, self.home / "log", env={**os.environ, VARIABLE: failpoint})
         return self
 
-    def said(self, text: str, timeout: float = 90.0) -> None:
+    def wait_log(self, text: str, timeout: float = 90.0) -> None:
         wait_for(lambda: text in self.log, timeout, f"'{text}' in the log of {self.name}:\n{self.log[-3000:]}")
 
     def ended(self, timeout: float = 40.0) -> int:
@@ -180,7 +180,7 @@ def secure_cluster(home: Path, endpoint: str, key: str, password: str) -> Iterat
     with mongodb_cluster(home, endpoint) as cluster:
         daemons = cluster.start(3, **options)
         for daemon in daemons:
-            daemon.said("registered as")
+            daemon.wait_log("registered as")
         wait_for(lambda: any("made the user 'judicator'" in daemon.log for daemon in daemons), what="the user")
         wait_for(lambda: sum(d.log.count("gives 127.0.0.1") for d in daemons) == 2, what="three voters")
         yield cluster

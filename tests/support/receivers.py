@@ -50,16 +50,16 @@ def is_genuine(secret: str, headers: Mapping[str, str], body: bytes, now: float)
 
 
 @dataclass
-class Got:
+class Call:
     method: str
     path: str
     headers: dict[str, str]
     body: bytes
     status: int
-    came: float = field(default_factory=time.time)
+    arrival: float = field(default_factory=time.time)
 
     @property
-    def told(self) -> Any:
+    def json(self) -> Any:
         return json.loads(self.body)
 
 
@@ -67,8 +67,8 @@ class Got:
 class Receiver:
     """`answer` decides by the number of the call (from 1) and the call; a status, or a status with headers."""
 
-    answer: Callable[[int, Got], int | tuple[int, dict[str, str]]] = lambda number, call: 204
-    got: list[Got] = field(default_factory=list)
+    answer: Callable[[int, Call], int | tuple[int, dict[str, str]]] = lambda number, call: 204
+    calls: list[Call] = field(default_factory=list)
     port: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -76,9 +76,9 @@ class Receiver:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/hook"
 
-    def taken(self) -> list[Got]:
+    def successes(self) -> list[Call]:
         with self.lock:
-            return [call for call in self.got if 200 <= call.status < 300]
+            return [call for call in self.calls if 200 <= call.status < 300]
 
 
 @contextlib.contextmanager
@@ -90,9 +90,9 @@ def receiving(port: int = 0) -> Iterator[Receiver]:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             headers = {name.lower(): value for name, value in self.headers.items()}
             with receiver.lock:
-                call = Got(self.command, self.path, headers, body, 0)
-                receiver.got.append(call)
-                reply = receiver.answer(len(receiver.got), call)
+                call = Call(self.command, self.path, headers, body, 0)
+                receiver.calls.append(call)
+                reply = receiver.answer(len(receiver.calls), call)
                 call.status, headers_more = reply if isinstance(reply, tuple) else (reply, {})
             answer_http(self, call.status, **headers_more)
 
@@ -137,7 +137,7 @@ class SpanReceiver(http.server.ThreadingHTTPServer):
     def address(self) -> str:
         return "http://{}:{}/v1/traces".format(*self.server_address[:2])
 
-    def named(self, name: str) -> list[tuple[str, Span]]:
+    def spans_of(self, name: str) -> list[tuple[str, Span]]:
         return [(service, span) for service, span in self.spans if span.name == name]
 
 

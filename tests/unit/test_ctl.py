@@ -625,8 +625,8 @@ def test_an_unknown_action_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(show, "err", show.Screen(stderr=True))
         words = CliRunner().invoke(main.app, ["audit", "--action", "rejudge"]).stderr
         assert words.startswith("--action: 'rejudge' is no action; there are login, ") and "rejudging.start" in words
-        for known in ("problem.import", "problem."):
-            assert CliRunner().invoke(main.app, ["audit", "--action", known]).stderr == ""
+        for action in ("problem.import", "problem."):
+            assert CliRunner().invoke(main.app, ["audit", "--action", action]).stderr == ""
 
 
 def test_accounts_are_listed_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,10 @@ import importlib
 import inspect
 import re
 import shutil
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,10 @@ from judge.common import kinds
 from judge.common.errors import RefusedError
 from judge.config import MODELS, BootService, Daemon, rendering
 from judge.daemon import main as daemon
+from judge.daemon.process import ChildProcess
 from plugins.modules import judge_service
 from tests.support.ansible import plugin
+from tests.support.servers import wait_for
 
 ROOT = Path(__file__).parents[2]
 SIGNALLED = """
@@ -202,3 +206,39 @@ def test_an_embedded_cluster_has_every_daemon_in_the_order_of_start(work, monkey
         assert [service.config for service in rendering.render_all(boot, {})] == list(configs.values())
     finally:
         directory.close()
+
+
+# Ends when it has been told so often.
+_TOLD = 'left=$1; trap "left=\\$((left - 1))" TERM; echo ready; while [ $left -gt 0 ]; do sleep 0.01; done; exit 7'
+
+
+@pytest.fixture
+def children(tmp_path: Path) -> Iterator[list[ChildProcess]]:
+    """The children of a test, killed at its end."""
+    processes: list[ChildProcess] = []
+    yield processes
+    for child in processes:
+        child.kill()
+        child.join()
+
+
+def start(children: list[ChildProcess], times: int) -> ChildProcess:
+    """A child that ends when it has been told so often."""
+    child = ChildProcess("told", ["/bin/sh", "-c", _TOLD, "sh", str(times)])
+    children.append(child)
+    wait_for(lambda: child.last_line == "ready", what="the child's trap")
+    return child
+
+
+@pytest.mark.parametrize(
+    ("times", "again", "seconds", "code"),
+    [
+        (1, None, 60, 7),
+        (1, 0.05, 60, 7),
+        (3, 0.05, 60, 7),
+        (2, None, 0.3, -signal.SIGKILL),
+        (1000, 0.05, 0.3, -signal.SIGKILL),
+    ],
+)
+def test_a_child_is_asked_until_it_ends_or_its_time_is_over(children, times, again, seconds, code) -> None:
+    assert start(children, times).stop(seconds, again=again) == code

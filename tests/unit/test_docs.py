@@ -132,6 +132,26 @@ def test_the_row_of_problem_types_names_each_module_that_asks_for_one_of_them() 
     assert asking <= {path for path, _ in PLACE.findall(row)}
 
 
+# They name a language, and do not change with the table.
+OF_ONE_LANGUAGE = {
+    "judge/gateway/pages/reference.py": "an example of a submission",
+    "judge/problems/checktestdata.py": "what descriptions of inputs are turned into",
+    "judge/problems/expectations.py": "C is judged as C++ where a package's folder says both",
+}
+
+
+def test_the_row_of_languages_names_modules_that_name_a_language() -> None:
+    """Importers read other judges' names of languages, and Judge0's are a table of its own."""
+    (row,) = re.findall(r"^\| a language \|.*", (ROOT / "docs/contributing.md").read_text(), re.MULTILINE)
+    asking = {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "judge").rglob("*.py")
+        if re.search(r'"(?:cpp|python3|pypy3|java)"', path.read_text())
+        and not {"importers", "judge0"} & set(path.relative_to(ROOT).parts)
+    }
+    assert {path for path in asking if f"`{path}" not in row} == set(OF_ONE_LANGUAGE)
+
+
 MODULES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
     for path in (ROOT / "judge").rglob("*.py")

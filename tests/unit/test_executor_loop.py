@@ -292,7 +292,7 @@ def test_a_slot_that_does_not_come_up_is_killed(make, monkeypatch, caplog):
 def test_a_cancelled_job_that_does_not_end_is_killed_with_its_slot(played):
     played.take(assignment())
     played.judicators.drop(assignment())
-    assert isinstance(played.slot.told(), Cancel)
+    assert isinstance(played.slot.next_message(), Cancel)
     wait_for(lambda: played.slot.lives == 2, what="the slot's next life")
     works(played)
     assert "c1" not in played.judicators.completed
@@ -332,7 +332,7 @@ def test_the_output_of_a_cancelled_task_is_removed(played, end):
     played.take(assignment())
     output = output_of(played)
     played.judicators.drop(assignment())
-    assert isinstance(played.slot.told(), Cancel)
+    assert isinstance(played.slot.next_message(), Cancel)
     if end != "nothing":
         result = completed() if end == "completed" else None
         played.slot.say(Finished(claim="c1", completed=result, output=str(output)))
@@ -347,7 +347,7 @@ def test_a_slot_that_reads_slowly_holds_nothing_up(played):
     played.judicators.assign(assignment(submission=Submission(command="true", source=source)))
     played.judicators.report(has("c1"))
     played.judicators.report(has("c1"))
-    job = played.slot.told()
+    job = played.slot.next_message()
     assert isinstance(job, Job)
     assert job.assignment.submission.source == source
     played.slot.say(Finished(claim="c1", completed=completed()))
@@ -624,7 +624,7 @@ def test_stopping_gives_everything_back_within_its_grace(played, monkeypatch):
     in_store(played)
     began = time.monotonic()
     played.loop.stop()
-    assert isinstance(played.slot.told(), Cancel)
+    assert isinstance(played.slot.next_message(), Cancel)
     assert played.ended() == 0
     assert time.monotonic() - began < 8
     outcomes = [played.judicators.completed[claim] for claim in ("c1", "c2")]

@@ -6,13 +6,24 @@ import ipaddress
 import socket
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import pytest
+from bson import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from judge.common.errors import ForbiddenError
 from judge.common.webhooks import addresses, signing, tries
 from judge.common.webhooks.sender import LOOKUPS, Sender
+from judge.config import SubmissionLimits
+from judge.gateway.auth import Principal
+from judge.gateway.submit import admit
+from judge.judicator.events import streaming
+from judge.judicator.events.outbox import concerns, payload_data
+from judge.judicator.events.receivers import Receivers
+from judge.judicator.tasks import forms, intake
+from judge.model.messages import Submission
 from tests.support.receivers import is_genuine
 
 LOCAL = addresses.networks(["127.0.0.0/8", "::1/128"])
@@ -234,3 +245,99 @@ async def test_slow_name_lookups_delay_no_other_call(receiver, monkeypatch):
             assert texts == {"no answer within 1 s", "too many names are being looked up; it is tried again"}
     finally:
         over.set()
+
+
+NOW = datetime.datetime(2026, 1, 31, 12, tzinfo=datetime.UTC)
+PAST = [{"rejudging": 7}]
+
+
+@pytest.mark.parametrize(
+    ("fields", "past", "cause", "system"),
+    [
+        ({}, [], "person", False),
+        ({}, PAST, "rejudging", False),
+        ({"cause": "import"}, [], "import", True),
+        ({"cause": "verification"}, [], "verification", False),
+        ({"cause": "statement"}, [], "statement", True),
+        ({"problem": "p", "check": "statements"}, [], "statement", True),
+        ({"problem": "p", "check": "inputs", "cause": "import"}, [], "import", True),
+    ],
+)
+def test_a_run_has_a_cause(fields: dict[str, Any], past: list[Any], cause: str, *, system: bool) -> None:
+    submission = Submission(user="ada", role="judge", language="c", source="x", **fields)
+    doc = {**forms.new(submission, None, "", NOW), "version": 1, "past": past}
+    assert payload_data(doc).cause == cause
+    hook: Any = {"_id": "h", "user": None, "problem": None}
+    assert (concerns(hook, doc), concerns(hook | {"system": True}, doc)) == (not system, True)
+    event = {"documentKey": {"_id": doc["_id"]}, "clusterTime": Timestamp(1, 1), "fullDocument": doc}
+    change = streaming.change(event, (1, 1, 0))
+    assert change is not None and change.cause == cause
+
+
+def test_users_set_no_cause() -> None:
+    submission = Submission(user="ada", language="c", source="x", cause="verification")
+    with pytest.raises(ForbiddenError, match="cause: takes a token of role judge"):
+        intake.check_trial(submission)
+    with pytest.raises(ForbiddenError, match="cause: takes a token of role judge"):
+        admit(submission, Principal("ada", "user", ""), SubmissionLimits(), None)
+    judged = admit(submission, Principal("eve", "admin", ""), SubmissionLimits(), None)
+    intake.check_trial(judged)
+    assert judged.cause == "verification"
+
+
+EACH = 8
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from([True, False, None]), st.floats(0, 400)), max_size=60))
+def test_a_failing_receiver_has_one_call_and_the_others_have_their_own(steps):
+    now = [0.0]
+    receivers: Receivers[str] = Receivers(EACH, lambda: now[0])
+    under_way: dict[str, list[int]] = {"a": [], "b": []}
+    for key, failed, later in steps:
+        now[0] += later
+        if receivers.failing(key) and under_way[key]:
+            assert receivers.room(key) <= 0
+        while (room := receivers.room(key)) > 0:
+            under_way[key].append(receivers.begin(key))
+            assert len(under_way[key]) <= EACH and receivers.room(key) == room - 1
+        assert key in receivers.closed()
+        if under_way[key]:
+            receivers.end(key, under_way[key].pop(), failed=failed)
+            if failed is not None:
+                assert receivers.failing(key) == failed or (failed and receivers.failing(key))
+    for key, begun in under_way.items():
+        while begun:
+            receivers.end(key, begun.pop(), failed=False)
+        assert receivers.room(key) == EACH
+    assert receivers.closed() == []
+
+
+def test_calls_beside_each_other_count_as_one_failure():
+    now = [0.0]
+    receivers: Receivers[str] = Receivers(EACH, lambda: now[0])
+    begun = [receivers.begin("a") for _ in range(EACH)]
+    for call in begun:
+        receivers.end("a", call, failed=True)
+    assert receivers.room("a") == 0
+    now[0] += tries.probe_pause(1, 1.0)
+    assert receivers.room("a") == 1
+    receivers.begin("a")
+    assert receivers.room("a") == 0
+    receivers.reset("a")
+    assert receivers.room("a") == EACH - 1
+
+
+def test_no_more_receivers_are_remembered_than_may_be():
+    receivers: Receivers[int] = Receivers(EACH, lambda: 0.0)
+    for key in range(3000):
+        receivers.end(key, receivers.begin(key), failed=True)
+    assert len(receivers.closed()) == 1000
+
+
+@given(st.integers(1, 10**6), st.floats(0, 1), st.none() | st.floats(0, 10**9))
+def test_pauses_of_receivers_grow_and_end(count, chance, requested):
+    pause = tries.probe_pause(count, chance, requested)
+    assert 0.3 < pause <= 3600
+    assert requested is not None or pause <= 30 * 1.25
+    assert requested is None or pause >= min(requested, 3600)
+    assert tries.probe_pause(count + 1, chance) >= tries.probe_pause(count, chance)

@@ -1,7 +1,6 @@
 """Tasks in the Italian format and of TPS: the shapes that are found in public, and one sentence for each fault."""
 
 import json
-import string
 
 import pytest
 from hypothesis import given
@@ -13,7 +12,7 @@ from judge.languages.table import load_table
 from judge.model.messages import Limits, Submission
 from judge.model.problem import IoiTask, ProblemType
 from judge.problems.archives import open_tree
-from judge.problems.importers import cms, cms_gen, tps
+from judge.problems.importers import cms, cms_gen
 from judge.problems.importers.draft import ImporterWords
 from judge.problems.package import Package, read_package
 from tests.support.packages import Files, refused, subgroups, write
@@ -374,11 +373,6 @@ def test_gen_counts_every_test_once(lines):
     assert len(gen.lines) == len(tests)
     if gen.subtasks:
         assert sum(subtask.count for subtask in gen.subtasks) == len(gen.lines)
-
-
-@given(st.text(alphabet=string.printable, max_size=200))
-def test_any_gen_is_read_or_refused(text):
-    one_sentence(lambda: cms_gen.read_gen(text, "GEN"))
 
 
 @given(st.text(alphabet="01.*+?|()[]{}\\d,-^$ab", max_size=30))
@@ -803,11 +797,6 @@ def test_unknown_keys_and_unused_files_are_noted(tmp_path):
     assert "grader/cpp/notes.txt, checker/other.txt: nothing says what they are for" in notes
     with load(tmp_path / "plain", PLAIN) as package:
         assert not any("nothing is known" in note for note in package.notes), package.notes
-
-
-@given(st.binary(max_size=300))
-def test_any_json_is_read_or_refused(data):
-    one_sentence(lambda: tps.parse(data, "x"))
 
 
 def test_a_single_file_is_called_as_its_graders_know_it():

@@ -3,8 +3,6 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from judge.common.errors import UsageError
 from judge.problems.importers import gensh
@@ -183,26 +181,6 @@ def test_a_few_lines_stand_for_no_more_than_a_bound(
 def test_quoted_arguments_need_no_shell(tmp_path: Path, argument: str) -> None:
     with pytest.raises(UnmadeError):  # its tests are to be made, which is what it asks for
         read_package(folder(tmp_path, with_(f"use_solution sol.cpp\ncompile gen.py\ngroup a 1\ntc 1 gen {argument}\n")))
-
-
-LINES = [
-    "use_solution sol.cpp",
-    "compile gen.py",
-    "group a 1",
-    "for i in 1 {2..3}; do",
-    "done",
-    "do",
-    "tc x$i gen",
-    "'",
-    "tc 1",
-]
-
-
-@given(st.lists(st.sampled_from(LINES), max_size=12))
-def test_any_script_is_planned_or_refused(tmp_path_factory: pytest.TempPathFactory, lines: list[str]) -> None:
-    checked = check_package(folder(tmp_path_factory.mktemp("any"), with_("\n".join(lines))))
-    if checked.plan is not None:
-        checked.plan.close()
 
 
 def test_a_gen_of_the_packages_own_is_refused(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Packages that nobody made by accident: values of any shape, and so much of it that it must be read in one pass."""
 
+import ast
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -135,3 +136,33 @@ def test_thousands_of_tests_in_each_of_thousands_of_subtasks(tmp_path: Path) -> 
     files: ByteFiles = {f"{way}put/{way}put{number}.txt": b"" for way in ("in", "out") for number in range(700)}
     files["task.yaml"] = f"{task}score_type_parameters:\n{groups}".encode()
     assert "its subtasks have 210000 tests together" in refused(tmp_path, files)
+
+
+PROBLEMS = Path(__file__).resolve().parents[2] / "judge/problems"
+# Modules that start processes, and functions of `os` that do.
+STARTERS = {"subprocess", "multiprocessing", "concurrent.futures", "asyncio", "pty", "runpy"}
+OF_OS = ("system", "popen", "fork", "exec", "spawn", "posix_spawn", "startfile")
+# Patterns of DMOJ's test cases are strangers' regular expressions, which may take for ever: they are matched by an
+# interpreter of ours that is ended after a while. No code of the package is in what it runs.
+EXCEPTION = PROBLEMS / "importers/dmoj/tests.py"
+
+
+def starts(path: Path) -> set[str]:
+    """What a module imports, or calls, to start processes, and to read strangers' programs by itself."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names |= {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            names.add(f"{node.value.id}.{node.attr}")
+    of_os = {word for word in names if word.startswith(tuple(f"os.{name}" for name in OF_OS))}
+    reads = names & {"ast.parse", "ast.literal_eval"}
+    return {word for word in names if word in STARTERS or word.partition(".")[0] in STARTERS} | of_os | reads
+
+
+def test_no_module_of_problems_starts_a_process() -> None:
+    modules = {path: starts(path) for path in PROBLEMS.rglob("*.py")}
+    allowed = {EXCEPTION: {"subprocess", "subprocess.run", "subprocess.TimeoutExpired"}}
+    assert {path: names for path, names in modules.items() if names} == allowed

@@ -4,7 +4,6 @@ import base64
 import codecs
 import concurrent.futures
 import datetime
-import functools
 import json
 import re
 import time
@@ -68,13 +67,6 @@ def test_json_may_begin_with_a_byte_order_mark(kind: str) -> None:
     body = codecs.BOM_UTF8 + b'{"source_code": "x"}'
     with flask.Flask("x").test_request_context(method="POST", data=body, content_type=kind):
         assert wire.request_fields() == {"source_code": "x"}
-
-
-def test_callbacks_may_be_switched_off() -> None:
-    """Row C4."""
-    read = functools.partial(read_any, {"language_id": 71, "callback_url": "https://example.org"})
-    assert read(callbacks=False).faults == {"callback_url": ["setting callback is not allowed"]}
-    assert read(callbacks=True).faults == {}
 
 
 def test_when_a_callback_is_over() -> None:

@@ -1,8 +1,10 @@
-"""What an executor of an earlier release makes of manifests of this one: it judges them alike, or refuses them."""
+"""What a manifest may say, and what an executor of an earlier release makes of it: the same verdicts, or a refusal."""
 
 import json
+from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from judge.model.problem import (
     LegacyGroup,
@@ -81,3 +83,25 @@ def test_a_manifest_comes_back_as_it_was():
         graders=[LegacyGroup(name="", custom=True, flags=["sum"], own_score=True)],
     )
     assert ProblemManifest.model_validate_json(manifest_bytes(original)) == original
+
+
+@pytest.mark.parametrize("word", ["\0", "a\0", "a\0b", "\nä\0"])
+@pytest.mark.parametrize(
+    ("model", "key", "fields"),
+    [
+        (ProblemManifest, "validator_flags", {"name": "p", "tests": []}),
+        (ProblemTest, "flags", {"name": "1", "input": SHA, "answer": SHA}),
+        (ProblemTest, "args", {"name": "1", "input": SHA, "answer": SHA}),
+        (ProblemTest, "input_flags", {"name": "1", "input": SHA, "answer": SHA}),
+        (StaticTest, "args", {"group": "secret"}),
+        (LegacyGroup, "flags", {"name": ""}),
+    ],
+)
+def test_no_word_of_a_command_line_has_a_nul(model: Any, key: str, fields: dict[str, object], word: str) -> None:
+    good = word.replace("\0", "\n")
+    assert getattr(model.model_validate({**fields, key: [good]}), key) == [good]
+    with pytest.raises(ValidationError):
+        model.model_validate({**fields, key: ["a", word]})
+    if key == "input_flags":
+        with pytest.raises(ValidationError):
+            model.model_validate({**fields, key: {"validator": [word]}})

@@ -71,10 +71,6 @@ SHAPES: dict[str, Shape] = {
             package.infer and package.yaml.limits.time_multiplier == 2 and package.manifest.title == "Brickwork"
         ),
     ),
-    "NCPC: a name and a licence, no more": Shape(
-        legacy("source: NCPC 2015\nlicense: cc by-sa\n"),
-        lambda package: package.infer and package.manifest.title == "Sum",
-    ),
     "problemtools' examples: comments only": Shape(
         legacy("## At least one of author\n# author:\n"), lambda package: package.infer
     ),
@@ -92,18 +88,8 @@ SHAPES: dict[str, Shape] = {
             "unknown key 'limits.time'; it is left alone; is 'time_limit' meant?",
         ],
     ),
-    "contest sites: a title alone, in letters of its own": Shape(
-        legacy("name: 簡易加法"), lambda package: package.infer and package.manifest.title == "簡易加法"
-    ),
-    "converters: a name without a value": Shape(
-        legacy("source: C\n\nlicense: cc by-sa\n\nname: "), lambda package: package.manifest.title == "Sum"
-    ),
     "a title that YAML takes for a number": Shape(
         legacy("name: 2048\n"), lambda package: package.manifest.title == "2048"
-    ),
-    "titles by language, no English one": Shape(
-        legacy("name:\n  sv: Sju\n  da: Syv\n"),
-        lambda package: package.manifest.title == "Syv",
     ),
     "a version with quotes": Shape(
         draft("name: X\n") | {"problem.yaml": "problem_format_version: '2023-07'\nname: X\n"},

@@ -1,12 +1,18 @@
-"""Heads of the answers that the RPC's client reads."""
+"""The client of the RPC: which judicator it asks first, heads of answers, and how much one certificate may ask for."""
 
 import contextlib
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from judge.common import clock
+from judge.common.errors import UnavailableError
+from judge.rpc import pki
+from judge.rpc.client import RpcClient
 from judge.rpc.connections import AnswerHead, TransportError, read_head
+from judge.rpc.quotas import REPORT_BYTES, Quotas
 
 _NAMES = st.text("abcdefghijklmnopqrstuvwxyz-", min_size=1, max_size=20).map(lambda name: f"x-{name}")
 _VALUES = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=40)
@@ -64,3 +70,34 @@ def test_chunks_count_and_not_a_length_beside_them() -> None:
     assert read_head(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: Chunked") == AnswerHead(
         200, None, chunked=True, keep=True
     )
+
+
+ADDRESSES = ["127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"]
+
+
+def test_a_client_changes_its_judicator_after_minutes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pki.make_ca(tmp_path)
+    now = 1000.0
+    monkeypatch.setattr(clock, "monotonic", lambda: now)
+    client = RpcClient(lambda: ADDRESSES, pki.issue(tmp_path, "gw", "gateway", ["127.0.0.1"]), 1.0)
+    firsts = set()
+    client.order(refresh=False, patience=0.0)
+    for _ in range(100):
+        client.first = ADDRESSES[0]
+        for _ in range(10):
+            assert client.order(refresh=False, patience=0.0)[0] == ADDRESSES[0]
+            now += 10.0
+        now += 300.0
+        firsts.add(client.order(refresh=False, patience=0.0)[0])
+    client.close()
+    assert firsts == set(ADDRESSES)
+
+
+def test_the_body_of_a_request_counts_only_until_it_is_read() -> None:
+    quotas = Quotas()
+    for _ in range(3):
+        with quotas.body("e1", 4 * REPORT_BYTES):
+            with pytest.raises(UnavailableError), quotas.body("e1", 1):
+                pass
+            with quotas.body("e2", 1):
+                pass

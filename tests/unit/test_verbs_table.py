@@ -1,27 +1,20 @@
-"""The table of docs/playbooks/README.md has every row that tests/cluster writes."""
+"""What tests/cluster/verbs.py measures, and the table of docs/playbooks/README.md that has every row of it."""
 
-import ast
 import re
 import subprocess
 import sys
-from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
-from tests.cluster.table import ALL, KILLED, ROWS, VERBS, row_hosts
-from tests.cluster.verbs import HEAD, Row, Table
-from tests.support.lab import HOSTS
+from tests.cluster.table import KILLED, PLANNED, ROWS, row_hosts
+from tests.cluster.verbs import HEAD, Row, Table, Verbs
+from tests.support.lab import HOSTS, Run, Site
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/playbooks/README.md"
 SHOWN = "| verb | hosts | seconds | longest without a verdict | killed: seconds | killed: longest |"
-# The arguments that have the row's name and its hosts, by their places; and the end of the name.
-WRITERS = {"measure": (0, 1, ""), "killed": (0, 1, KILLED), "came_back": (1, 5, ""), "Row": (0, 1, "")}
-# Behind a default of the signature.
-DEFAULTS = {"came_back": "all judicators"}
-Measured = tuple[re.Pattern[str], str | None]
 
 
 def documented() -> list[tuple[str, str, str, str]]:
@@ -36,59 +29,6 @@ def documented() -> list[tuple[str, str, str, str]]:
             if seconds:
                 rows.append((verb + end, hosts, seconds, longest))
     return rows
-
-
-def text_of(node: ast.expr) -> str | None:
-    """A pattern for the text of a constant, or of one with names in it; None for what a function is given."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return re.escape(node.value)
-    if isinstance(node, ast.JoinedStr):
-        return "".join(text_of(part) or ".+" for part in node.values)
-    return None
-
-
-def hosts_of(node: ast.expr) -> str | None:
-    if ast.unparse(node) in {"HOSTS", "ALL", "self.site.hosts"}:
-        return ALL
-    try:
-        hosts = ast.literal_eval(node)
-    except ValueError:
-        return None
-    return hosts if isinstance(hosts, str) else row_hosts(hosts)
-
-
-def measured() -> Iterator[Measured]:
-    """What the tests measure, by their source: a pattern of the verb, and the hosts where the source says them."""
-    for path in sorted((ROOT / "tests/cluster").glob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not isinstance(node, ast.Call):
-                continue
-            name = ast.unparse(node.func).rpartition(".")[2]
-            if name not in WRITERS:
-                continue
-            verb, hosts, end = WRITERS[name]
-            pattern = text_of(node.args[verb])
-            if pattern is None:
-                continue
-            named_hosts = hosts_of(node.args[hosts]) if len(node.args) > hosts else DEFAULTS[name]
-            yield re.compile(pattern + re.escape(end)), named_hosts
-
-
-def is_of(row: tuple[str, str], call: Measured) -> bool:
-    pattern, hosts = call
-    return bool(pattern.fullmatch(row[0])) and hosts in {None, row[1]}
-
-
-def test_every_row_that_is_written_is_named() -> None:
-    calls = list(measured())
-    assert len(calls) > 15
-    assert [(call[0].pattern, call[1]) for call in calls if not any(is_of(row, call) for row in ROWS)] == []
-    assert [row for row, count in Counter(ROWS).items() if count > 1] == []
-
-
-def test_every_row_that_is_named_is_written() -> None:
-    calls, table = list(measured()), {row for verb in VERBS for row in verb.rows()}
-    assert [row for row in ROWS if row not in table and not any(is_of(row, call) for call in calls)] == []
 
 
 def test_the_page_has_every_row_and_no_other() -> None:
@@ -122,3 +62,62 @@ def test_every_test_of_make_test_cluster_is_found():
     modules = {line.partition("::")[0] for line in process.stdout.splitlines()}
     assert process.returncode == 0, process.stdout[-3000:]
     assert {f"tests/cluster/{path.name}" for path in (ROOT / "tests/cluster").glob("test_*.py")} <= modules
+
+
+def run(code: int, tasks: int) -> Run:
+    return Run(code, "", 0.0, [f"task {number}" for number in range(1, tasks + 1)], set(), set())
+
+
+class Playbook:
+    """Has so many tasks; after `repeats` runs to its end it is refused."""
+
+    def __init__(self, tasks: int, repeats: int = 99) -> None:
+        self.tasks, self.repeats, self.kills, self.ends = tasks, repeats, 0, 0
+
+    def play(self, kill_at: int) -> Run:
+        if self.ends > self.repeats:
+            return run(2, 1)
+        if 0 < kill_at <= self.tasks:
+            self.kills += 1
+            return run(-9, kill_at)
+        self.ends += 1
+        return run(0, self.tasks)
+
+
+@pytest.fixture
+def verbs(tmp_path: Path) -> Verbs:
+    return Verbs(cast("Site", None), 1, Table(tmp_path / "verbs.md"))
+
+
+@pytest.mark.parametrize("expected", [30, 300])
+@pytest.mark.parametrize("name", ["upgrade", "rotate", "renew", "backup", "restore"])
+def test_a_verb_is_killed_as_often_as_planned(verbs: Verbs, name: str, expected: int) -> None:
+    playbook = Playbook(30)
+    assert len(verbs.cut_off(name, expected, playbook.play)) == playbook.kills == 3
+    assert playbook.ends >= 1, "and then it ran to its end"
+
+
+def test_a_run_that_failed_by_itself_was_not_killed(verbs: Verbs) -> None:
+    with pytest.raises(AssertionError, match="ended with 2 before it was killed"):
+        verbs.cut_off("recover", 300, Playbook(5, repeats=0).play)
+    with pytest.raises(AssertionError, match="was killed 0 times instead of 3"):
+        verbs.cut_off("nothing", 30, lambda _: run(0, 30))
+
+
+def test_a_planned_verb_has_a_bound_of_its_own() -> None:
+    """Not one on top of what a playbook costs that changes nothing."""
+    assert PLANNED == 5.0
+    for name in ("test_verbs", "test_releases_and_secrets", "test_data"):
+        text = (Path(__file__).parents[1] / f"cluster/{name}.py").read_text(encoding="utf-8")
+        assert "control.verdicts" not in text
+        for verb in ("rotate", "upgrade", "rollback", "renew", "backup"):
+            for line in text.splitlines():
+                assert f'verbs.measure("{verb}' not in line or "planned=True" in line, line
+
+
+def test_a_late_verb_fails_its_test_and_no_other(verbs: Verbs) -> None:
+    verbs.in_time()
+    verbs.late.append("| add | j4 | 421 | 13.6 s |")
+    with pytest.raises(AssertionError, match=r"more than 5 s:\n\| add \| j4"):
+        verbs.in_time()
+    verbs.in_time()

@@ -1,21 +1,113 @@
-"""`judgectl problem` on a terminal: the table of what is being judged as it changes, and how an upload goes on."""
+"""`judgectl problem` without a cluster: what `show` says, an export that fails midway, refused tests, progress."""
 
 import io
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, cast
 
 import pytest
 from rich.console import Console
 
 from judge.common import clock
+from judge.common.errors import UnavailableError, UsageError
 from judge.ctl import show
-from judge.ctl.problem import inferring, uploading
+from judge.ctl.api import Api
+from judge.ctl.problem import checking, exporting, inferring, uploading
 from judge.ctl.problem.rows import SubmissionRow, table_of
+from judge.ctl.problem.showing import print_problem
 from judge.ctl.problem.trial import Present, Trial
 from judge.model import messages as m
-from judge.model.problem import ProblemManifest
+from judge.model.problem import ProblemInfo, ProblemManifest
 from judge.problems.examples import Example
 from judge.problems.expectations import CURRENT, Candidate
+from judge.problems.package import read_package
+from tests.support.gateway import make_task
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+@pytest.mark.parametrize(
+    ("package", "words"),
+    [
+        ("packages/whisper", ["communication, 2 processes, manager manager (python3", "few bits", "threshold", "80"]),
+        ("packages/sum-files", ["reads ", "writes "]),
+        ("packages/loopless", ["static validator"]),
+        ("packages/halves", ["grader", "read as kattis reads it"]),
+        ("packages/countdown", ["input validators", "secret/small"]),
+        ("foreign/polygon-hunt", ["2025-09, made of a package of polygon"]),
+    ],
+)
+def test_show_prints_all_that_decides_judging(
+    package: str, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with read_package(EXAMPLES / package) as content:
+        manifest = content.manifest
+    info = ProblemInfo(name=manifest.name, hash="0" * 64, tests=len(manifest.tests), limits=manifest.limits)
+    print_problem(info, manifest)
+    output = " ".join(capsys.readouterr().out.split())
+    assert [word for word in words if " ".join(word.split()) not in output] == []
+
+
+class LosingGateway:
+    """Sends the first file, and is lost."""
+
+    def get_blob(self, sha: str, file: IO[bytes]) -> None:
+        if sha == "b":
+            raise UnavailableError("the gateway does not answer")
+        file.write(b"content")
+        file.seek(0)
+
+
+@pytest.mark.parametrize("name", ["package.zip", "package"])
+def test_a_failed_export_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(exporting, "_files", lambda *_: {"problem.yaml": "a", "secret/1.in": "b"})
+    with pytest.raises(UnavailableError):
+        exporting.export(cast("Api", LosingGateway()), "sums", tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("message", "reason", "sentence"),
+    [
+        ("no", "the input validator 'twice' does not accept: no", "the package's own validator 'twice': no"),
+        ("", "the input validator 'twice' does not accept: ended with exit code 0",
+         "the package's own validator: the input validator 'twice' does not accept: ended with exit code 0"),
+        ("'no'", "the output validator does not accept the answer", "the package's own validator: 'no'"),
+        ("", "", "the package's own validator"),
+    ],
+)  # fmt: skip
+def test_the_validator_that_refuses_a_test_is_named(message: str, reason: str, sentence: str) -> None:
+    test = m.TestResult(name="secret/1", verdict=m.Verdict.WA, message=message, reason=reason)
+    assert checking._sentence("inputs", test) == f"test secret/1: its input is refused by {sentence}"
+
+
+def row(*verdicts: m.Verdict) -> checking.CheckRow:
+    tests = [
+        m.TestResult(name=f"secret/{number}", verdict=verdict, reason="ended with exit code 1")
+        for number, verdict in enumerate(verdicts, 1)
+    ]
+    worst = next((verdict for verdict in verdicts if verdict is not m.Verdict.AC), m.Verdict.AC)
+    task = make_task(verdict=worst, result=m.Result(tests=tests))
+    return checking.CheckRow("check of answers", task, "answers")
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_an_output_validator_that_fails_on_every_answer_stops_the_import(count: int) -> None:
+    outcome = checking.CheckOutcome()
+    checking._judge(row(*[m.Verdict.JE] * count), outcome)
+    answers = "its only answer" if count == 1 else f"all {count} answers"
+    assert outcome.warnings == [] and f"fails on {answers}" in outcome.broken[0]
+    with pytest.raises(UsageError, match=rf"x: is not imported: its output validator fails on {answers}"):
+        checking.refuse("x", outcome)
+
+
+@pytest.mark.parametrize("verdict", [m.Verdict.AC, m.Verdict.WA])
+def test_an_output_validator_that_judges_some_answer_is_warned_of(verdict: m.Verdict) -> None:
+    outcome = checking.CheckOutcome()
+    checking._judge(row(m.Verdict.JE, verdict), outcome)
+    assert outcome.broken == [] and len(outcome.warnings) == 1
+
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 MIB = 1024**2
