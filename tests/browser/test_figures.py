@@ -9,7 +9,7 @@ from judge.common import clock
 from judge.judicator.figures.series import minute
 from judge.model.base import CoreSpeed
 from judge.model.messages import AddReply
-from tests.support.gateway import ADMIN, USER
+from tests.support.gateway import ADMIN
 from tests.support.judicators import accepted, source
 from tests.support.pages import busy_minute
 from tests.support.servers import wait_for
@@ -69,14 +69,6 @@ def test_a_chart_has_a_text_for_screen_readers(chrome, filled):
     browser.element("#all-figures summary").click()
     table = browser.driver.execute_script("return document.querySelector('#all-figures tbody').innerText")
     assert "140" in [row.split()[1] for row in table.splitlines()]
-
-
-def test_figures_of_machines_are_not_for_contestants(chrome, filled):
-    browser = chrome(USER)
-    for page in ("/figures", "/executors/e1"):
-        browser.go(page)
-        browser.sees("takes a token of role judge")
-        assert browser.driver.find_elements(By.CSS_SELECTOR, ".chart svg") == []
 
 
 def test_a_judged_submission_appears_in_the_charts(chrome, filled, world):

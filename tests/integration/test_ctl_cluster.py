@@ -163,20 +163,6 @@ def test_judicators_and_languages(cluster: Cluster) -> None:
     assert ".py" in ctl(cluster, "languages")
 
 
-def test_hold_keeps_boot_away_until_release(cluster: Cluster) -> None:
-    def state() -> dict[str, Any]:
-        services = ctl_json(cluster, "status")["services"]
-        return next(service for service in services if service["name"] == "executor")
-
-    before = state()
-    assert "is held for" in ctl(cluster, "hold", "executor", "--reason", "looking at it", "--for", "10m")
-    wait_for(lambda: state()["state"] == "HELD", what="HELD")
-    assert "looking at it" in ctl(cluster, "status")
-    ctl(cluster, "release", "executor")
-    wait_for(lambda: state()["state"] == "RUNNING", what="RUNNING")
-    assert state()["pid"] == before["pid"], "holding does not restart anything"
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

@@ -95,21 +95,6 @@ def test_cancel(slots):
     assert until(slots, Finished).completed.result.stdout == "next\n"
 
 
-def test_a_cancelled_job_that_does_not_end_is_killed_with_its_slot(slots):
-    slot = ready(slots)
-    slot.give(job(command="sleep 60", limits={"wall": 90}), clock.monotonic())
-    until(slots, Progress)
-    os.kill(slot.process.pid, signal.SIGSTOP)
-    now = clock.monotonic()
-    slot.cancel("c1", now)
-    assert slots.stuck(now) == []
-    assert slots.stuck(now + 1) == [slot]
-    slots.kill(slot)
-    wait_for(lambda: not slot.read(clock.monotonic())[1], what="the end of the slot")
-    assert slot.state is SlotState.DOWN
-    assert slot.status.reason == "it was killed by SIGKILL"
-
-
 def test_a_slot_that_ended_starts_again_when_it_is_due(slots):
     slot = ready(slots)
     now = 1000.0

@@ -87,13 +87,6 @@ def test_a_folder_called_like_a_file_of_the_problem(pipeline, work, own, sentenc
     assert sentence in f"{verdict} {reason}"
 
 
-@pytest.mark.parametrize("own", ["lib", "lib/x.h/a.cpp", "top.h/lib/a.cpp"])
-def test_a_file_called_like_a_folder_of_the_problem(pipeline, work, own):
-    verdict, reason = ended(pipeline, job({own: MAIN, "b.cpp": MAIN}, library(work), language="cpp"))
-    assert verdict is Verdict.CE
-    assert "rename your f" in reason
-
-
 def test_more_files_than_a_sandbox_has_room_for(work):
     with SandboxPool(f"test-few-{os.getpid()}", sizes=Sizes(box_inodes=100)) as small_pool:
         pipeline = Pipeline(take=small_pool.take, tell=lambda _: None, table=TABLE, outputs=work)

@@ -139,9 +139,3 @@ def test_a_call_that_the_database_refuses_is_told_as_a_fault(
     running = world.judicator("j1", passes=True, leads=loop != "epoch", **FAST)
     wait_for(lambda: any("no such command" in warning for warning in warned(world)), what="a warning")
     assert running.judicator.crashed() is None
-
-
-def test_pauses_grow_up_to_a_minute() -> None:
-    pauses = [loops.pause(tries) for tries in range(1, 100)]
-    assert pauses == sorted(pauses)
-    assert (pauses[0], pauses[-1]) == (1.0, 60.0)

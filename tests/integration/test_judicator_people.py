@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from judge.common.errors import ConflictError, FieldError, JudgeError, NotFoundError, PackageError, TooLargeError
+from judge.common.errors import FieldError, JudgeError, NotFoundError, PackageError, TooLargeError
 from judge.model import messages as m
 from judge.model.deleting import ProblemName
 from judge.model.overview import ExecutorsReply, MarksReply, MarksRequest, StatusReply
@@ -27,20 +27,6 @@ from tests.support.servers import wait_for
 
 def add(people: RpcClient, **fields: object) -> m.AddReply:
     return people.call("add", source(**fields), m.AddReply)
-
-
-def test_the_same_key_gives_the_same_task(world: World) -> None:
-    world.judicator("j1")
-    world.judicator("j2")
-    people = world.client()
-    first = add(people, idempotency_key="k")
-    again = add(people, idempotency_key="k")
-    assert (first.created, again.created) == (True, False)
-    assert again.task == first.task
-    with pytest.raises(ConflictError, match="another submission"):
-        add(people, idempotency_key="k", source="other")
-    assert add(people, idempotency_key="k", user="bob").created
-    assert world.db.tasks.count_documents({}) == 2
 
 
 def test_a_hundred_adds_with_one_key_at_once_make_one_task(world: World) -> None:

@@ -257,8 +257,3 @@ MANAGED = {
 def test_managed_heaps_are_counted(pipeline: Pipeline, name: str, index: int) -> None:
     judged = judge(pipeline, name, MANAGED[name][index], HUNGRY, [Test(name="1", answer="1031\n")])
     assert judged.verdict is Verdict.MLE, (judged.result.reason, judged.result.compile_log, judged.result.tests)
-
-
-def test_a_go_package_that_is_not_main_does_not_compile(pipeline: Pipeline) -> None:
-    judged = judge(pipeline, "go", 'package other\n\nfunc main() { println("x") }\n', PATIENT, [Test(name="1")])
-    assert judged.verdict is Verdict.CE and "main" in judged.result.compile_log

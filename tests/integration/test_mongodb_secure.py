@@ -221,14 +221,6 @@ def test_a_primary_without_its_password_file_goes_on_serving(tmp_path: Path, etc
         wait_for(lambda: logs_in("second"), what="the new password")
 
 
-@pytest.mark.parametrize("content", [b"", b" \n", b"\xff\xfe"])
-def test_a_file_without_a_password_is_named(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "password").write_bytes(content)
-    config = MongodbClient(seeds=["127.0.0.1:1"], username="u", password_file=tmp_path / "password")
-    with pytest.raises(RefusedError, match=r"password_file: .* holds no password"):
-        store.connect(config, asynchronous=False)
-
-
 def test_missing_files_are_named(tmp_path: Path) -> None:
     config = MongodbClient(seeds=["127.0.0.1:1"], username="u")
     with pytest.raises(RefusedError, match="username 'u' has no password"):

@@ -349,14 +349,6 @@ def test_an_import_takes_little_memory(cluster: Cluster, tmp_path: Path) -> None
     assert int(process.stderr.split()[-1]) < 200 * 1024
 
 
-def test_a_file_that_changes_on_the_way_is_refused(cluster: Cluster, tmp_path: Path) -> None:
-    root = package(tmp_path / "changes", burning(accepted__a=0.02), {"data/secret/1.in": "never seen\n"})
-    with Reading().read(root) as package_, cluster.api() as api:
-        (root / "data/secret/1.in").write_text("8\n")
-        with pytest.raises(Exception, match=r"changed while the package was imported"):
-            try_out(api, package_)
-
-
 def test_a_check_that_runs_the_validators(cluster: Cluster, tmp_path: Path) -> None:
     validator = {"input_validators/seven.py": "import sys\nsys.exit(42 if input() == '7' else 43)\n"}
     root = package(tmp_path / "fussy", validator, {"submissions/accepted/a.py": "print(input())"})

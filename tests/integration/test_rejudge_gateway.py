@@ -119,31 +119,6 @@ def text_of(page):
     return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", page.text)))
 
 
-def test_the_pages_from_preview_to_apply(app, ada, executor):
-    task = hand_in(ada, executor, "WA", "pages")
-    browser = Browser(app.test_client(), ADMIN)
-    page = browser.get(f"/rejudgings?ids={task}")
-    assert "1 submission would be judged again WA 1" in text_of(page)
-    answer = browser.post(f"/rejudgings?ids={task}", "/rejudgings/start", ids=task, reason="pages", key="k" * 12)
-    assert answer.status_code == 303
-    address = answer.headers["Location"]
-    assert "0 of 1 judged" in text_of(browser.get(address))
-    judged(executor, "AC")
-    page = text_of(browser.get(address))
-    assert "Finished: apply or cancel" in page
-    assert "Apply 1 change" in page
-    assert f"rejudging {address.rpartition('/')[2]}" in text_of(browser.get(f"/submissions/{task}"))
-    answer = browser.post(address, f"{address}/apply")
-    assert answer.status_code == 303
-    page = text_of(browser.get(address))
-    assert "Its verdicts count now." in page
-    assert "Applied" in page
-    page = text_of(browser.get(f"/submissions/{task}"))
-    assert "Earlier verdicts" in page
-    assert "Ran" in page
-    assert text_of(browser.get("/rejudgings")).count("pages") == 1
-
-
 def test_the_pages_refuse(app, ada, executor):
     task = hand_in(ada, executor, "WA", "refuse")
     person = Browser(app.test_client(), USER)

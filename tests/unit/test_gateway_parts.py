@@ -251,13 +251,6 @@ def test_form_faults_stand_beside_their_fields(fields, upload, errors):
     assert {**form.values, "source": ""} == {**before, "source": ""}, "nothing that was typed is lost"
 
 
-def test_a_bad_upload_keeps_what_was_typed():
-    form = _form(source="typed")
-    assert form.submission([submit.Upload("a.c", 3, b"\xff\0\0")], LIMITS) is None
-    assert form.values["source"] == "typed"
-    assert form.errors == {"source": "The source contains a NUL byte, so it is not text"}
-
-
 @pytest.mark.parametrize(
     ("error", "place", "text"),
     [

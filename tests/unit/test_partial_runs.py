@@ -60,7 +60,7 @@ def tasks(text: str) -> list[str]:
     return [name.rpartition(" : ")[2] for name in re.findall(r"^      (.+?)\tTAGS", text, re.MULTILINE)]
 
 
-@pytest.mark.parametrize("tag", ["executor", "etcd"])
+@pytest.mark.parametrize("tag", ["executor", "etcd", "boot", "pki"])
 def test_tags_of_a_deployment_leave_its_lock_its_gates_and_its_probes(inventory: Path, tag: str) -> None:
     remaining = tasks(listed(inventory, ROOT / "playbooks/site.yml", "--tags", tag).stdout)
     assert INSTALLED not in remaining

@@ -1,4 +1,4 @@
-"""Which hosts the plays work on at a time, and what --tags leave: asked of ansible-playbook itself."""
+"""Which hosts the plays work on at a time: asked of ansible-playbook itself."""
 
 import re
 from pathlib import Path
@@ -57,17 +57,6 @@ def test_hosts_restart_once_and_gateways_one_at_a_time(inventory: Path, playbook
 def serial(name: str) -> object:
     turns = yaml.safe_load((ROOT / "playbooks/passes/turns.yml").read_text())
     return next(play["serial"] for play in turns if play["name"].partition(":")[0] == name.partition(":")[0])
-
-
-@pytest.mark.parametrize("tag", ["boot", "executor", "pki"])
-def test_parts_installed_by_tags_are_taken_over_and_checked(inventory: Path, tag: str) -> None:
-    listing = plays(listed(inventory, "site.yml", "--list-tasks", "--tags", tag))
-    by_play = {name: re.findall(r"^      (.+?)\tTAGS", part, re.MULTILINE) for name, part in listing.items()}
-    over = [tasks for name, tasks in by_play.items() if "changes are taken over" in name]
-    assert len(over) == 3
-    assert all(any("restarted one by one" in task for task in tasks) for tasks in over), by_play
-    assert "Its services are well" in by_play["Every service is well and runs with its current config"]
-    assert "A submission is judged from end to end" in by_play["The cluster judges"]
 
 
 # Plays that say so, and plays that ask hosts for nothing but the lock, which is the judicators'.

@@ -51,8 +51,8 @@ def test_the_password_in_use_is_always_known(tmp_path_factory: pytest.TempPathFa
 
 
 def test_a_password_file_without_a_password_is_refused(tmp_path: Path) -> None:
-    for text in ("", "\n \n"):
-        (tmp_path / "p").write_text(text)
+    for content in (b"", b"\n \n", b"\xff\xfe"):
+        (tmp_path / "p").write_bytes(content)
         with pytest.raises(RefusedError, match="holds no password"):
             store.logins("judge", tmp_path / "p")
     assert store.logins(None, None) == []
