@@ -124,7 +124,7 @@ BUILTIN = "ansible.builtin."
 KEYWORDS = {
     "name", "when", "register", "vars", "tags", "become", "delegate_to", "run_once", "loop", "loop_control", "until",
     "retries", "delay", "changed_when", "failed_when", "check_mode", "no_log", "environment", "throttle",
-    "any_errors_fatal", "ignore_unreachable",
+    "any_errors_fatal", "ignore_unreachable", "freed",
 }  # fmt: skip
 
 Task = dict[str, Any]
@@ -158,13 +158,15 @@ def _argument(task: Task, name: str, key: str) -> tuple[str, str] | None:
 def flat(tasks: list[Task] | None, beside: Path, variables: dict[str, Any] | None = None) -> Iterator[Task]:
     """These tasks, those of their blocks, and whatever they name, in order. `beside`: where their file is.
 
-    `variables` are those of the playbook's import, which may name a file.
+    `variables` are those of the playbook's import, which may name a file. A task has the key `freed` in a block whose
+    rescue frees the deploy lock.
     """
     for task in tasks or []:
         blocks = [task[part] for part in ("block", "rescue", "always") if part in task]
         role, file = _argument(task, "role", "name"), _argument(task, "tasks", "file")
+        frees = [_argument(other, "role", "name") for other in task.get("rescue", [])] == [("judge_common", "free")]
         for block in blocks:
-            yield from flat(block, beside, variables)
+            yield from ({**inner, "freed": True} if frees else inner for inner in flat(block, beside, variables))
         if role:
             path = ROOT / "roles" / role[0] / "tasks" / f"{role[1]}.yml"
             yield from flat(read(path), path.parent)

@@ -101,6 +101,33 @@ def test_the_lock_is_taken_before_the_first_change_and_freed_last(playbook: Path
     assert late == AFTER_THE_LOCK.get(playbook.stem, set()), f"{playbook.name} changes something without the lock"
 
 
+# None of these refuses a run; a look fails at a host that does not answer.
+QUIET = {"set_fact", "group_by", "debug", "meta", "stat", "fail", "judge_deploy_lock"}
+# The look at what would be renewed has asked for it.
+ASKED_BEFORE = {"The cluster's authority exists"}
+
+
+@pytest.mark.parametrize(
+    "playbook", [path for path in PLAYBOOKS if path.stem not in WITHOUT_LOCK], ids=lambda path: path.stem
+)
+def test_a_refusal_before_the_first_change_frees_the_lock(playbook: Path) -> None:
+    """Nobody has to wait for a run that did nothing, or to take its lock over."""
+    tasks = [task for task in of_playbook(playbook) if module(task) not in QUIET]
+    (lock, *_) = (number for number, task in enumerate(tasks) if task["name"] == "This run has the deploy lock")
+    assert tasks[lock]["freed"]
+    own = itertools.takewhile(lambda task: task.get("freed") or not changes(task), tasks[lock:])
+    gates = [(task["name"], "freed" in task) for task in own]
+    asked = {task["name"] for task in tasks[:lock]} | {name for name, frees in gates if frees} | ASKED_BEFORE
+    assert {name for name, frees in gates if not frees} - asked == set()
+
+
+@pytest.mark.parametrize("name", ["backup", "monitor"])
+def test_a_run_that_leaves_the_cluster_as_it_is_frees_its_lock_whatever_fails(name: str) -> None:
+    tasks = [task for task in of_playbook(ROOT / f"playbooks/{name}.yml") if module(task) not in QUIET]
+    lock = next(number for number, task in enumerate(tasks) if task["name"] == "This run has the deploy lock")
+    assert len(tasks) > lock + 5 and all(task.get("freed") for task in tasks[lock:])
+
+
 def state_of_lock(task: Task) -> str:
     """What a task does with the deploy lock; empty for nothing."""
     return str(task["judge_deploy_lock"]["state"]) if module(task) == "judge_deploy_lock" else ""

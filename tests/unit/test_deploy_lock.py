@@ -147,6 +147,41 @@ def test_a_run_that_fails_before_its_first_change_frees_its_lock(cluster: Cluste
     assert "The deploy lock is taken on every judicator that can be reached" in text
 
 
+def test_a_verb_frees_its_lock_if_a_host_does_not_answer(cluster: Cluster) -> None:
+    """Also the only host of the run: nobody else is there to do it."""
+    cluster.with_judicators(j1=cluster.local, j2=cluster.local, j3=cluster.local)
+    groups = yaml.safe_load((cluster.directory / "hosts.yml").read_text())
+    groups["executors"]["hosts"]["e2"] = {**cluster.away, "ansible_become": False, "ansible_ssh_retries": 0}
+    (cluster.directory / "hosts.yml").write_text(yaml.safe_dump(groups))
+    begin, end = yaml.safe_load(PLAYBOOK.format(root=ROOT))
+    gate = {"import_playbook": f"{ROOT}/playbooks/passes/gate.yml"}
+    change = {"hosts": "all", "gather_facts": False, "tasks": [{"debug": {"msg": "changed something"}}]}
+    (cluster.directory / "play.yml").write_text(yaml.safe_dump([begin, gate, change, end]))
+    code, text = cluster.run("--limit", "e2")
+    assert code != 0
+    assert "nothing was changed: e2 does not answer (" in text
+    assert "changed something" not in text
+    assert cluster.locked() == set()
+    assert "The deploy lock is taken on every judicator that can be reached" in text
+
+
+def test_the_lock_stays_while_other_hosts_go_on(cluster: Cluster) -> None:
+    """A rescue comes after what the others do in its block, as when one judicator has no part in a backup."""
+    cluster.with_judicators(j1=cluster.local, j2=cluster.local, j3=cluster.local)
+    free = {"ansible.builtin.import_role": {"name": "judge_common", "tasks_from": "free"}}
+    fail = {"fail": {"msg": "its disk is full"}, "when": "inventory_hostname == 'j2'"}
+    look = {"command": {"argv": ["ls", str(cluster.directory / "j1.lock")]}}
+    block = {"block": [fail, look, look], "rescue": [free]}
+    begin, end = yaml.safe_load(PLAYBOOK.format(root=ROOT))
+    play = {"hosts": "judicators", "gather_facts": False, "tasks": [block]}
+    (cluster.directory / "play.yml").write_text(yaml.safe_dump([begin, play, end]))
+    code, text = cluster.run()
+    assert code != 0
+    assert "its disk is full" in text and "failed=1" in text
+    assert "No such file" not in text
+    assert cluster.locked() == set()
+
+
 @given(
     st.dictionaries(st.sampled_from(["j1", "j2", "j3", "j4", "j5"]), st.booleans(), min_size=1),
     st.sets(st.sampled_from(["j1", "j2", "j3", "j4", "j5"])),
