@@ -151,6 +151,11 @@ def judge_unlimited(hosts: str) -> str:
     return hosts
 
 
+def judge_emptied(groups: Mapping[str, Iterable[str]], hosts: Iterable[str]) -> list[str]:
+    """Those of the groups whose work nobody does while these hosts are stopped."""
+    return [group for group in ("executors", "gateways") if groups.get(group) and set(groups[group]) <= set(hosts)]
+
+
 def judge_lock_fault(results: Iterable[Mapping[str, Any]], dead: Iterable[str]) -> str:
     """A sentence if a run does not hold the deploy lock: another run has it, or too few judicators answer; else empty.
 
