@@ -61,6 +61,7 @@ PATTERNS = (
     "etc/nginx/conf.d/judge.conf",
     "etc/systemd/system/nginx.service.d/judge.conf",
     "etc/prometheus/judge",
+    "etc/systemd/system/prometheus.service.d/judge.conf",
     "etc/logrotate.d/judge*",
     "etc/.judge-new",
     "usr/lib/go-*/pkg/judge-standard-library-*",
@@ -71,6 +72,7 @@ DIRECTORIES = (
     "etc/systemd/system.conf.d",
     "etc/systemd/journald.conf.d",
     "etc/systemd/system/nginx.service.d",
+    "etc/systemd/system/prometheus.service.d",
     "etc/sysusers.d",
 )
 # Remains of a package's own removal, as they were made after its installation. So were directories that are then empty.

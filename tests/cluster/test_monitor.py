@@ -5,6 +5,7 @@ A small cluster of its own, whose inventory asks for all of that from the start,
 
 import json
 import re
+import shlex
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,10 +66,11 @@ def monitored(site: Site) -> Site:
 
 
 def prometheus(site: Site, path: str, **parameters: str) -> Any:
-    url = f"http://{site.lab.record.address('m1')}:9090/api/v1/{path}"
-    answer = site.within(lambda: httpx.get(url, params=parameters, trust_env=False, timeout=30))
-    assert answer.status_code == 200, answer.text
-    return answer.json()["data"]
+    url = httpx.URL(f"http://127.0.0.1:9090/api/v1/{path}", params=parameters)
+    program = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1]).read().decode())"
+    answer = json.loads(site.lab.ssh("m1", shlex.join(["python3", "-c", program, str(url)])))
+    assert answer["status"] == "success", answer
+    return answer["data"]
 
 
 def up(site: Site) -> dict[tuple[str, str], str]:
@@ -104,6 +106,8 @@ def test_a_bare_host_becomes_one_that_reads_every_daemon(site: Site, figure: Fig
     again = site.play(PLAYBOOK).check()
     assert again.changed == set(), again.text
     assert up(site) == dict.fromkeys(DAEMONS, "1")
+    with pytest.raises(httpx.ConnectError):
+        site.within(lambda: httpx.get(f"http://{site.lab.record.address('m1')}:9090/", trust_env=False, timeout=30))
 
 
 def test_a_change_is_foretold_and_taken_over_without_a_restart(monitored: Site) -> None:

@@ -205,6 +205,19 @@ def test_prometheus_takes_what_the_role_writes(tmp_path: Path) -> None:
     check_with_promtool("check", "config", "--syntax-only", config)
 
 
+@pytest.mark.parametrize(("address", "listens"), [("10.0.0.9:9090", "10.0.0.9:9090"), ("", "127.0.0.1:9090")])
+def test_prometheus_answers_on_the_address_of_the_inventory_alone(address: str, listens: str) -> None:
+    template = ROOT / "roles/judge_monitor/templates/prometheus.service.conf.j2"
+    text = jinja2.Template(template.read_text()).render(judge_monitor_address=address)
+    assert text.splitlines()[2:] == [
+        "ExecStart=",
+        f"ExecStart=/usr/bin/prometheus $ARGS --web.listen-address={listens}",
+    ]
+    assert yaml.safe_load((ROOT / "roles/judge_monitor/defaults/main.yml").read_text())["judge_monitor_address"] == (
+        "127.0.0.1:9090"
+    )
+
+
 def test_unread_targets_are_named() -> None:
     def target(service: str, health: str, fault: str = "") -> dict[str, object]:
         return {"labels": {"service": service, "host": "e1"}, "health": health, "lastError": fault}
