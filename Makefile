@@ -16,10 +16,10 @@ unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/pip --quiet --disable-pip-version-check
 # The system's interpreter, not one under somebody's home: daemons that drop root must be able to reach it.
 PYTHON ?= /usr/bin/python3
-SHELL_SCRIPTS := scripts/drill scripts/install-packages scripts/demo scripts/run-tests scripts/lab-demo .ci/run \
+SHELL_SCRIPTS := scripts/drill scripts/install-packages scripts/demo scripts/run-tests scripts/lab-demo scripts/test-ansible-versions .ci/run \
   lab/lab lab/lab-host lab/lab-init scripts/test-cgroup2 scripts/test-hostile-host molecule/shared/connect molecule/shared/files/listing.sh
 
-.PHONY: help setup setup-deploy setup-test demo up lab lab-down check test test-all decisions test-languages test-hosts test-cluster test-webhooks test-kills test-cgroup2 coverage molecule molecule-single docs man clients release pictures lint types unit bench seeded clean
+.PHONY: help setup setup-deploy setup-test demo up lab lab-down check test test-all decisions test-languages test-hosts test-cluster test-ansible-versions test-webhooks test-kills test-cgroup2 coverage molecule molecule-single docs man clients release pictures lint types unit bench seeded clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -145,6 +145,9 @@ test-hosts: setup-test  ## the lab's hosts, and the units on a real systemd (roo
 test-cluster: setup-test  ## all that is done to deployed clusters: five hours on two cores (root)
 	@scripts/install-packages uml
 	$(BIN)/pytest tests/cluster
+
+test-ansible-versions: setup-test  ## playbooks, plug-ins and their tests with each accepted version of Ansible
+	@scripts/test-ansible-versions
 
 # `make test` has a part of it.
 test-webhooks: setup-test  ## a thousand webhooks while judicators, gateways and mongods are killed: none is lost

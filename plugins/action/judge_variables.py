@@ -19,8 +19,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project nee
 from plugins.action.judge_controller import ControllerAction
 from plugins.module_utils.judge_names import name_fault
 
-# The oldest ansible-core whose functions the plug-ins use; meta/runtime.yml has the same.
-OLDEST = (2, 19)
+# The oldest and the newest ansible-core that `make test-ansible-versions` tries; meta/runtime.yml has the same.
+VERSIONS = ((2, 19), (2, 21))
 # Variables that name one host, and the group that it is in. A host that left the inventory may still be a member.
 HOSTS = {
     "judge_remove": "all",
@@ -109,13 +109,14 @@ def outside(groups: Mapping[str, Collection[str]]) -> list[str]:
     ]
 
 
-def too_old(version: str) -> str:
-    """A sentence if this ansible-core is too old; else empty."""
+def version_fault(version: str) -> str:
+    """A sentence if the playbooks were never tried with this ansible-core; else empty."""
     major, minor = (int(part) for part in version.split(".")[:2])
-    if (major, minor) >= OLDEST:
+    oldest, newest = VERSIONS
+    if oldest <= (major, minor) <= newest:
         return ""
-    oldest = ".".join(map(str, OLDEST))
-    return f"this is ansible-core {version}, and Judge needs {oldest} or newer; install it, as with pip in a venv"
+    first, last = (".".join(map(str, bound)) for bound in VERSIONS)
+    return f"this is ansible-core {version}, and the playbooks need {first} to {last}; `make setup-deploy` installs one"
 
 
 def wrong_settings(settings: Mapping[str, tuple[Any, str]]) -> list[str]:
@@ -137,7 +138,7 @@ class ActionModule(ControllerAction):
     OPTIONS: ClassVar[dict[str, Any]] = {"report": {"type": "bool", "default": False}}
 
     def act(self, args: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
-        if fault := too_old(ansible_version):
+        if fault := version_fault(ansible_version):
             raise ValueError(fault)
         options = documented()
         names = self._variable_names(variables)

@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugins.action.judge_variables import HOSTS, outside, too_old, wrong_hosts
+from plugins.action.judge_variables import HOSTS, VERSIONS, outside, version_fault, wrong_hosts
 from plugins.module_utils.judge_names import NOBODY, host_pattern, name_fault
 from plugins.module_utils.judge_roster import refusals, unknown
 from tests.support.ansible import LOCAL, ROOT, ansible
@@ -142,9 +142,13 @@ def test_two_of_three_judicators_do_not_leave_under_one_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "old"), [("2.16.19", True), ("2.18.0", True), ("2.19.0", False), ("2.21.5", False)]
+    ("version", "good"),
+    [("2.16.19", False), ("2.18.0", False), ("2.19.0", True), ("2.21.5", True), ("2.22.0rc1", False), ("3.0.0", False)],
 )
-def test_an_ansible_that_is_too_old_is_refused(version: str, old: bool) -> None:
-    assert bool(too_old(version)) is old
-    requirement = yaml.safe_load((ROOT / "meta/runtime.yml").read_text())["requires_ansible"]
-    assert requirement.startswith(">=2.19"), "the collection wants the same"
+def test_an_ansible_that_was_never_tried_is_refused(version: str, good: bool) -> None:
+    fault = version_fault(version)
+    assert not fault if good else f"this is ansible-core {version}, and the playbooks need 2.19 to 2.21; " in fault
+    (oldest, newest), text = VERSIONS, (ROOT / "meta/runtime.yml").read_text()
+    assert yaml.safe_load(text) == {"requires_ansible": f">=2.{oldest[1]}.0,<2.{newest[1] + 1}.0"}
+    script = (ROOT / "scripts/test-ansible-versions").read_text()
+    assert f"for minor in {{{oldest[1]}..{newest[1]}}}" in script

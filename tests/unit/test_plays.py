@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible.parsing.dataloader import DataLoader
-from ansible.template import Templar, trust_as_template
 
+from plugins.filter.judge_inventory import judge_emptied
 from tests.support.ansible import LOCAL, ROOT, ansible
 
 # All of a kind would be in a batch of a third together: the gateways at its end, one of them an executor as well.
@@ -113,6 +112,16 @@ def test_a_host_that_is_down_does_not_stop_a_renewal(tmp_path: Path, kind: str, 
     assert (f"absent: ['{name}']" in run.stdout) == left_out, run.stdout
 
 
+def test_a_stop_of_all_executors_or_gateways_is_confirmed(inventory: Path) -> None:
+    run = ansible("playbook", "-i", inventory, "playbooks/stop.yml", "--limit", "executors")
+    assert run.returncode != 0
+    assert "nothing was stopped: this would stop all executors; choose fewer hosts" in run.stdout
+    assert "-e confirm=judge" in run.stdout
+    assert judge_emptied(HOSTS, ["e1", "e2", "g2", "j3"]) == []
+    assert judge_emptied(HOSTS, ["g1", "g2", "j3"]) == ["gateways"]
+    assert judge_emptied({"judicators": ["j1"], "executors": []}, ["j1"]) == []
+
+
 def test_an_interpreter_of_the_command_line_is_refused(inventory: Path) -> None:
     """There it would beat what tasks need; in the inventory it does not."""
     words = ["e1", "-i", inventory, "-m", "judge_variables"]
@@ -187,13 +196,3 @@ def test_settings_that_change_what_plays_mean_are_refused(inventory: Path, setti
     """As a collection the playbooks are run with somebody else's ansible.cfg."""
     run = ansible("", "e1", "-i", inventory, "-m", "judge_variables", **{setting: value})
     assert f"(env: {setting}), and the playbooks need" in run.stdout, run.stdout + run.stderr
-
-
-@pytest.mark.parametrize("file", ["playbooks/passes/begin.yml", "roles/judge_precheck/tasks/main.yml"])
-def test_an_old_ansible_is_refused_by_the_first_task(file: str) -> None:
-    """It would end at a plug-in that it cannot load, after secrets were made and the lock was taken."""
-    content = yaml.safe_load((ROOT / file).read_text())
-    first = content[0].get("tasks", content)[0]["ansible.builtin.assert"]
-    for version, good in (("2.16.3", False), ("2.18.9", False), ("2.19.0", True), ("2.20.1", True), ("2.21.5", True)):
-        templar = Templar(loader=DataLoader(), variables={"ansible_version": {"full": version}})
-        assert templar.template(trust_as_template("{{ " + first["that"] + " }}")) is good
