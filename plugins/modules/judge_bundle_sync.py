@@ -44,7 +44,7 @@ author: [Judge]
 """
 
 RETURN = r"""
-missing: {description: Files that were (or, in check mode, would be) sent., type: list, returned: always}
+missing: {description: "Files that were (or, in check mode, would be) sent.", type: list, returned: always}
 removed: {description: Files that the manifest does not name., type: list, returned: always}
 manifest: {description: The manifest., type: dict, returned: always}
 back: {description: Files that came from what was kept., type: list, returned: with O(state=back)}

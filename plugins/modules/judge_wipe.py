@@ -16,7 +16,7 @@ author: [judge]
 """
 
 RETURN = r"""
-removed: {description: Paths that were (or, in check mode, would be) removed., type: list, returned: always}
+removed: {description: "Paths that were (or, in check mode, would be) removed.", type: list, returned: always}
 packages: {description: Packages likewise., type: list, returned: always}
 users: {description: Users likewise., type: list, returned: always}
 kept: {description: Packages of the deployments that others need., type: list, returned: always}
