@@ -96,7 +96,7 @@ class UnauthorizedError(UsageError):
 
 
 class ForbiddenError(UsageError):
-    """Known, but not allowed to do this."""
+    """The token's owner may not do this."""
 
     http_status = 403
     code = "forbidden"

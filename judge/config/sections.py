@@ -134,7 +134,9 @@ class Daemon(Model):
     metrics: HostPort | None = setting(
         None, "HOST:PORT on which the daemon serves Prometheus metrics; empty serves none.", template=False
     )
-    metrics_tls: Tls | None = Field(default=None, description="with it only certificates of role monitor may read them")
+    metrics_tls: Tls | None = Field(
+        default=None, description="with it, only certificates of role monitor may read the metrics"
+    )
 
     def listening(self) -> list[str]:
         """The `host:port` addresses that the daemon listens on; each kind adds its own."""

@@ -235,11 +235,17 @@ class JudicatorConfig(Traced):
     audit_days: float = setting(0, "Days to keep the audit trail; 0 keeps it for ever.", ge=0)
     backups: Path | None = Field(default=None, description="where backups of this host are, to warn if there is none")
     backup_hours: float = Field(
-        default=0, ge=0, description="age of this host's newest backup that is warned of; 0: no timer makes any here"
+        default=0,
+        ge=0,
+        description="status warns if this host's newest backup is older; 0: no timer makes backups here",
     )
     backup_steps: BackupSteps = BackupSteps()
-    disks: list[Path] = Field(default_factory=list, description="directories whose disks are warned of if they fill")
-    etcd_quota_bytes: int = Field(default=2 * 1024**3, ge=1, description="quota of etcd's members, to warn before it")
+    disks: list[Path] = Field(
+        default_factory=list, description="status warns if the disk of one of these directories fills up"
+    )
+    etcd_quota_bytes: int = Field(
+        default=2 * 1024**3, ge=1, description="quota of etcd's members; status warns before it is used up"
+    )
     limits: SubmissionLimits = SubmissionLimits()
     allowances: Allowances = setting(
         Allowances,
@@ -259,7 +265,10 @@ class JudicatorConfig(Traced):
             )
             raise fault(msg, "task_expiry", "sweep_interval")
         if self.executor_expiry > self.executor_forget:
-            msg = f"executor_forget ({self.executor_forget:g}) is below executor_expiry ({self.executor_expiry:g})"
+            msg = (
+                f"executor_forget ({self.executor_forget:g}) must not be below executor_expiry "
+                f"({self.executor_expiry:g})"
+            )
             raise fault(msg, "executor_forget", "executor_expiry")
         return self
 
@@ -365,12 +374,16 @@ class OidcProvider(Model):
     client_secret_file: Path | None = None
     client_auth: Literal["client_secret_basic", "client_secret_post"] = "client_secret_basic"
     scopes: list[str] = Field(default_factory=lambda: ["openid", "profile"])
-    create: bool = Field(default=False, description="an account for whoever it vouches for; else only linked ones")
+    create: bool = Field(
+        default=False, description="makes an account at a first log-in; false: only linked accounts may log in"
+    )
     user_claim: str = Field(default="preferred_username", description="the name of a new account")
     groups_claim: str | None = Field(default=None, description="the groups of an account, at each log-in")
-    only_groups: list[str] = Field(default_factory=list, description="who is in none of these may not come in")
-    roles: dict[str, Role] = Field(default_factory=dict, description="by group; with any the role follows from them")
-    ca: Path | None = Field(default=None, description="that signed the provider's certificate")
+    only_groups: list[str] = Field(default_factory=list, description="only members of these groups may log in")
+    roles: dict[str, Role] = Field(
+        default_factory=dict, description="the role by group; if set, the account's role follows it"
+    )
+    ca: Path | None = Field(default=None, description="the authority that signed the provider's certificate")
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -379,7 +392,7 @@ class OidcProvider(Model):
         if (self.roles or self.only_groups) and self.groups_claim is None:
             raise fault("groups_claim is missing; 'roles' and 'only_groups' look at it", "roles", "only_groups")
         if not self.issuer.startswith("https://") and not self.issuer.startswith(_LOCAL):
-            raise fault(f"issuer is not reached by https: '{self.issuer}'", "issuer")
+            raise fault(f"issuer: expected a URL with https, not '{self.issuer}'", "issuer")
         return self
 
 
@@ -389,7 +402,7 @@ class Public(Model):
     listen: list[HostPort] = Field(default_factory=list, max_length=100)
     certificate: Path | None = None
     certificate_key: Path | None = None
-    http_port: int = Field(default=0, ge=0, le=65535, description="redirects to HTTPS; 0: there is none")
+    http_port: int = Field(default=0, ge=0, le=65535, description="port that redirects to HTTPS; 0: none")
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -436,7 +449,9 @@ class GatewayConfig(Traced):
     rpc_timeout: Seconds = 5.0
     check: CheckSettings = CheckSettings()
     secure_cookies: bool = True
-    proxied: bool = Field(default=False, description="a proxy on this host says whom it speaks for (X-Forwarded-For)")
+    proxied: bool = Field(
+        default=False, description="a proxy on this host sends the client's address (X-Forwarded-For)"
+    )
     spool_dir: Path = Path("/var/tmp")  # noqa: S108 - its files have no name
     limits: SubmissionLimits = SubmissionLimits()
     judge0: Judge0 = setting(Judge0, "Settings of Judge0's API (docs/judge0.md).")
@@ -454,7 +469,10 @@ class GatewayConfig(Traced):
         check_providers(self.oidc, self.public_url)
         page = urlsplit(self.public_url or "").hostname
         if page in self.judge0.hosts:
-            msg = f"judge0.hosts has '{page}', where public_url says that the pages are; give Judge0's API another name"
+            msg = (
+                f"judge0.hosts: '{page}' is the host of public_url, which serves the pages; give Judge0's API "
+                "another name"
+            )
             raise fault(msg, "judge0.hosts")
         if self.listen in self.public.listen:
             raise fault(f"public.listen has {self.listen}, which is the address of listen", "public.listen", "listen")

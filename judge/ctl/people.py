@@ -275,7 +275,7 @@ def own_passwd(
 @tokens.command("create")
 def create_token(
     user: Annotated[str | None, typer.Option("--user", "-u", help="Whose; admins only. Default: one's own.")] = None,
-    label: Annotated[str, typer.Option(help="For its owner to know it by.")] = "",
+    label: Annotated[str, typer.Option(help="A description for its owner.")] = "",
     scope: Annotated[
         list[str] | None,
         typer.Option("--scope", "-s", help="read, submit, account, judge, admin; repeatable; default: read, submit."),
@@ -296,7 +296,7 @@ def create_token(
     about = f"token {token.id} of {token.user}, for {', '.join(token.scopes)}, {end}"
 
     def print_token() -> None:
-        show.err.say(f"{about}; it is shown this once", "dim")
+        show.err.say(f"{about}; it is shown only once", "dim")
         show.out.verbatim(token.token)
 
     show.tell(output, token, print_token)
@@ -335,7 +335,7 @@ def revoke_token(
 
 
 def users_table(listed_users: Iterable[p.User]) -> show.Grid:
-    table = show.grid("user", "name…", "role!", "groups…", "e-mail…", "comes in by…", "quota…", "since (UTC)", "state!")
+    table = show.grid("user", "name…", "role!", "groups…", "e-mail…", "logs in by…", "quota…", "since (UTC)", "state!")
     for user in listed_users:
         table.add_row(
             user.name,

@@ -93,7 +93,7 @@ def start(
     executor: Executors = None,
     since: Since = None,
     until: Until = None,
-    reason: Annotated[str, typer.Option("--reason", help="Why; everybody who sees the change sees it.")] = "",
+    reason: Annotated[str, typer.Option("--reason", help="Reason, shown to everybody who sees the change.")] = "",
     yes: Yes = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be judged again.")] = False,
     wait: Wait = False,

@@ -41,7 +41,7 @@ def exit_codes() -> str:
 def input_of(api: Api, path: Path) -> dict[str, Any]:
     """The fields of a Submission that runs on a file (or `-`, standard input), whatever is in it; UsageError.
 
-    What is no text, or long, is uploaded first, which takes a token of role judge.
+    What is no text, or long, is uploaded first, which requires a token of role judge.
     """
     try:
         data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()

@@ -35,7 +35,7 @@ def add(
     system: Annotated[bool, typer.Option("--system", help="Runs of imports and of statements as well.")] = False,
     output: Output = TABLE,
 ) -> None:
-    """Add a webhook, or change what it says. Its secret, by which the receiver knows a call, is shown this once."""
+    """Add a webhook, or change what it says. Its secret, by which the receiver knows a call, is shown only once."""
     fields = {"name": name, "url": url, "user": user, "problem": problem, "events": event or None, "system": system}
     try:
         body = w.WebhookAdd.model_validate({key: value for key, value in fields.items() if value is not None})
@@ -57,14 +57,14 @@ def list_command(output: Output = TABLE) -> None:
 
 @app.command("remove")
 def remove(name: Name) -> None:
-    """Remove a webhook and what waits for it."""
+    """Remove a webhook and its waiting calls."""
     with connect() as api:
         api.call(Empty, "DELETE", f"/webhooks/{quote(name, safe='')}")
 
 
 @app.command("ping")
 def ping(name: Name, output: Output = TABLE) -> None:
-    """Send a call that is about nothing; `judgectl webhook deliveries` shows what became of it."""
+    """Send a test call; `judgectl webhook deliveries` shows what became of it."""
     with connect() as api:
         delivery = api.call(w.Delivery, "POST", f"/webhooks/{quote(name, safe='')}/ping")
     show.tell(output, delivery, delivery.id)

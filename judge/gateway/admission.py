@@ -78,7 +78,7 @@ class Shares:
         """Hold one for a client; BusyError if it holds its share for `patience` seconds, or too many wait."""
         with self._released:
             if self._held[client] >= self._each and not self._wait(client, patience):
-                raise BusyError("too many requests of yours are under way; wait for some of them to end")
+                raise BusyError("you have too many requests in progress; wait for some of them to end")
             self._held[client] += 1
         try:
             yield
@@ -257,7 +257,7 @@ class Admission:
         with contextlib.suppress(UnavailableError):  # the application says so if it needs to know
             principal = self._identify(request.method, request.path)
             if principal is None and length > SMALL_BODY and self._guests(request.path, request.method):
-                raise TooLargeError(f"the body is too large; without a token at most {size(SMALL_BODY)} are taken")
+                raise TooLargeError(f"the body is too large; without a token at most {size(SMALL_BODY)} are accepted")
         client = f"user {principal.user}" if principal else address
         # A flood of one kind leaves the same person the other kind.
         g.share = f"{client} {'reads' if request.method in _READING else 'changes'}"
@@ -265,7 +265,7 @@ class Admission:
         if length > _HEAVY and not request.path.startswith(_BLOBS):
             g.admitted.enter_context(self._heavy_shares.share(client, 4 * _PATIENCE))
             if not self._heavy.acquire(timeout=4 * _PATIENCE):
-                raise UnavailableError("this gateway reads many large bodies already; try again in a few seconds")
+                raise UnavailableError("this gateway is receiving too many large bodies; try again in a few seconds")
             g.admitted.callback(self._heavy.release)
 
     def _begin_login(self, address: str) -> None:

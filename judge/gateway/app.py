@@ -34,7 +34,7 @@ from judge.model.people import SESSION_SECONDS
 log = logging.getLogger(__name__)
 
 REQUESTS = Counter("judge_gateway_requests_total", "HTTP requests by route and status", ["route", "status"])
-SECONDS = Histogram("judge_gateway_request_seconds", "Time to answer an HTTP request, long polls left out", ["route"])
+SECONDS = Histogram("judge_gateway_request_seconds", "Time to answer an HTTP request, without long polls", ["route"])
 
 _FORM = 1024**2  # the parser's own buffer counts as well
 _PLAIN_FORM, _FIELDS = "application/x-www-form-urlencoded", 1000
@@ -144,7 +144,7 @@ def _http(error: Exception) -> Response:
     elif fault.code == 413:
         services: routes.Services = current_app.extensions["judge"]
         judge_error = TooLargeError(
-            f"the body is too large; at most {size(services.config.limits.body_bytes)} are taken"
+            f"the body is too large; at most {size(services.config.limits.body_bytes)} are accepted"
         )
     else:
         judge_error = UsageError(f"the request cannot be understood: {fault.description}")

@@ -80,7 +80,7 @@ class Principal:
     def may(self, scope: str) -> None:
         """ForbiddenError unless what they came with is good for this."""
         if scope not in self.scopes:
-            raise ForbiddenError(f"scope: this token is not for this; make one with scope '{scope}'")
+            raise ForbiddenError(f"scope: this token does not have scope '{scope}'; make one that has it")
 
 
 NOBODY = Principal("", "user", "")
@@ -135,7 +135,7 @@ class FileTokens:
             if stamp != self._stamp:
                 try:
                     self._tokens = self._read()
-                    log.info("the file of tokens has changed, it lists %d now", len(self._tokens.by_digest))
+                    log.info("the file of tokens has changed; it lists %d tokens now", len(self._tokens.by_digest))
                 except (ConfigError, MemoryError) as exc:
                     # A slip in an edit must not lock everybody out; the last good list stays in force.
                     reason = str(exc) or f"{self._path}: is too large to be read"

@@ -222,9 +222,9 @@ def _sentence(exc: JudgeError) -> str:
         return "the judge's servers did not answer in time, try again in a few seconds"
     if isinstance(exc, OutcomeUnknownError):
         return (
-            "the judge's servers did not answer in time, so it may have been done or not; "
-            "with the same Idempotency-Key it is safe to try again"
+            "the judge's servers did not answer in time, so the outcome is unknown; with the same Idempotency-Key it "
+            "is safe to try again"
         )
     if isinstance(exc, UnavailableError):
         return "the judge's servers do not answer at the moment, try again in a few seconds"
-    return "the judge's servers failed at this; the operators' logs say why"
+    return "the judge's servers failed; the operators' logs have the reason"

@@ -225,5 +225,5 @@ def run(config: GatewayConfig, stop: threading.Event) -> int:
         log.info("stopped")
         return 0
     for name in ended:
-        log.error("%s ended by itself with code %d; its last words: %s", name, codes[name], children[name].last_line)
+        log.error("%s ended by itself with code %d; its last output: %s", name, codes[name], children[name].last_line)
     return JudgeError.exit_code

@@ -105,7 +105,7 @@ class Identities:
         if token is not None:
             principal = self.by_token(token, request.remote_addr or "")
             if principal is None:
-                raise UnauthorizedError("this token is not known here; ask the operator of the cluster for a new one")
+                raise UnauthorizedError("unknown token; ask the operator of the cluster for a new one")
             return principal
         principal = self.by_session() if request.method in {"GET", "HEAD"} else None
         if principal is None:
@@ -148,7 +148,7 @@ class Identities:
         try:
             return self._state(credential) is not None
         except JudgeError as exc:
-            log.debug("whether '%s' is disabled is not known: %s", listed.user, exc)
+            log.debug("cannot find out whether '%s' is disabled: %s", listed.user, exc)
             with self._lock:  # else each request would wait for that
                 self._store(credential, CredentialState(user=listed.user), clock.monotonic())
             return True

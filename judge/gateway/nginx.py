@@ -94,13 +94,13 @@ def errors(config: GatewayConfig) -> dict[str, bytes]:
     """The files of nginx's own answers: by status and form, in the words and shapes of the application."""
     small, large = size(SMALL_BODY), size(config.limits.body_bytes)
     sentences: dict[int, JudgeError] = {
-        400: UsageError("the request cannot be understood: its head is not valid HTTP, or too large"),
-        401: UnauthorizedError(f"no valid token or session came along; without one at most {small} are taken"),
+        400: UsageError("the request is not valid HTTP, or its headers are too large"),
+        401: UnauthorizedError(f"the request has no valid token or session; without one at most {small} are accepted"),
         404: NotFoundError("there is no such file here"),
         413: TooLargeError(
-            f"the body is too large; without a token at most {small} are taken, and none in chunks; with one {large}"
+            f"the body is too large; without a token at most {small} are accepted, and none in chunks; with one {large}"
         ),
-        429: LimitError("too many connections or large bodies of yours are open at once; try again in a few seconds"),
+        429: LimitError("you have too many connections or large bodies open at once; try again in a few seconds"),
         503: UnavailableError("this gateway's server does not answer; try again in a few seconds"),
     }
     contents = {}

@@ -72,14 +72,14 @@ class Notes:
         try:
             self._tell("logout", user)
         except JudgeError as exc:
-            log.warning("that %s logged out cannot be noted: %s", user, exc)
+            log.warning("cannot record in the audit trail that %s logged out: %s", user, exc)
 
     def refused(self, method: str) -> None:
         """A token that nobody has, at the login page or the API. The answer does not depend on this note."""
         try:
             self._tell("login.failed", method, timeout=_PATIENCE)
         except JudgeError as exc:
-            log.warning("that a login was refused cannot be noted: %s", exc)
+            log.warning("cannot record in the audit trail that a log-in was refused: %s", exc)
 
     def _tell(self, action: str, name: str, timeout: float | None = None) -> None:
         # All strangers share one bucket: an address costs nothing.
@@ -124,5 +124,5 @@ class TokenWatch:
                     reported, failing = now, False
                 except JudgeError as exc:
                     if not failing:
-                        log.warning("the audit trail does not know the present tokens yet: %s", exc)
+                        log.warning("cannot record the current tokens in the audit trail yet: %s", exc)
                     failing = True

@@ -140,7 +140,7 @@ class Provider:
             session[_FLOWS] = [entry for entry in flows if entry is not flow]
         now = int(clock.wall().timestamp())
         if flow is None or flow[1] != self._config.name or not 0 <= now - flow[5] <= _FLOW_SECONDS:
-            raise UnauthorizedError("this log-in was not begun in this browser, or too long ago; log in again")
+            raise UnauthorizedError("this log-in was begun in another browser, or too long ago; log in again")
         return flow[2], flow[3], flow[4]
 
     def _claims(self, code: str, nonce: str, verifier: str) -> dict[str, Any]:
@@ -184,7 +184,7 @@ class Provider:
             claims.validate(now=int(clock.wall().timestamp()), leeway=_LEEWAY)
         except (JoseError, ValueError, TypeError, KeyError) as exc:
             log.warning("an ID token of '%s' is refused: %s", self._config.name, exc)
-            raise UnauthorizedError(f"what {self.title} says of you cannot be trusted; log in again") from exc
+            raise UnauthorizedError(f"the answer of {self.title} cannot be verified; log in again") from exc
         if _valid(_SUBJECT, claims["sub"]) is None:
             raise UnauthorizedError(f"{self.title} does not say who you are")
         return dict(claims)
@@ -202,7 +202,7 @@ class Provider:
         config = self._config
         groups = _texts(claims.get(config.groups_claim)) if config.groups_claim else None
         if config.only_groups and not set(groups or ()) & set(config.only_groups):
-            raise ForbiddenError(f"{self.title} does not count you to those who may come in here")
+            raise ForbiddenError(f"{self.title} lists you in none of the groups that may log in here")
         roles = [config.roles[group] for group in groups or () if group in config.roles]
         return IdentityLogin(
             identity=Identity(issuer=config.issuer, subject=claims["sub"]),
@@ -240,7 +240,7 @@ class Provider:
             document = self._fetch(f"{self._config.issuer.rstrip('/')}/.well-known/openid-configuration")
             names = ("authorization_endpoint", "token_endpoint", "jwks_uri")
             if document.get("issuer") != self._config.issuer or not all(_safe(document.get(name)) for name in names):
-                log.error("provider '%s' is not the one of its config: %s", self._config.name, document.get("issuer"))
+                log.error("provider '%s' does not match its config: %s", self._config.name, document.get("issuer"))
                 raise UnavailableError(f"{self.title} cannot be used now; ask the operator of this judge")
             self._metadata_known = (clock.monotonic(), document)
             return document
@@ -274,12 +274,12 @@ class Provider:
         return userinfo if userinfo.get("sub") == subject else {}
 
     def _silent(self, exc: Exception) -> UnavailableError:
-        log.warning("provider '%s' does not answer as it should: %s", self._config.name, exc or type(exc).__name__)
+        log.warning("provider '%s' gives an unexpected answer: %s", self._config.name, exc or type(exc).__name__)
         self._silent_at = clock.monotonic()
         return self._away()
 
     def _away(self) -> UnavailableError:
-        return UnavailableError(f"{self.title} does not answer at the moment; try again, or log in by other means")
+        return UnavailableError(f"{self.title} does not answer at the moment; try again, or log in another way")
 
 
 def _secret(config: OidcProvider) -> str | None:

@@ -28,7 +28,7 @@ from judge.model.streaming import Change, ChangesReply, ChangesRequest, Wish
 
 log = logging.getLogger(__name__)
 
-LISTENERS: Final = Gauge("judge_gateway_listeners", "Connections that are sent events")
+LISTENERS: Final = Gauge("judge_gateway_listeners", "Connections that receive events")
 EVENTS: Final = Metric("judge_gateway_events_total", "Events sent to listeners")
 
 # Seconds between two signs of life, and for a reader to take what was sent.
@@ -254,7 +254,7 @@ class Streams:
     @contextlib.contextmanager
     def _registered(self, wish: Wish) -> Iterator[_Listener]:
         if len(self._all) >= self._limit:
-            raise LimitError(f"{self._limit} listen at this gateway already; try again later")
+            raise LimitError(f"{self._limit} connections to this gateway already receive events; try again later")
         if self._count[wish.key] >= _KEY_STREAMS:
             raise LimitError(f"'{wish.key}' has {_KEY_STREAMS} streams open here; close one first")
         listener = _Listener(wish)
@@ -299,7 +299,7 @@ class Streams:
         except JudgeError as exc:
             warning = str(exc)
             if warning != self._warning:
-                log.warning("no judicator confirms that listeners still may listen: %s", exc)
+                log.warning("no judicator confirms that the listeners still have access: %s", exc)
         self._warning = warning
         for listener in listeners:
             principal = principals.get(listener.credential)
@@ -334,7 +334,7 @@ class Streams:
                     reply = self._ask(ChangesRequest(after=place, wait=_WAIT if place else 0.0))
                 except JudgeError as exc:
                     if str(exc) != warning:
-                        log.warning("listeners wait, no judicator reports changes: %s", exc)
+                        log.warning("listeners wait, because no judicator reports changes: %s", exc)
                     warning = str(exc)
                     clock.sleep(_RETRY)
                     continue

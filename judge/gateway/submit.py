@@ -80,14 +80,14 @@ def admit(
 def _check_user_rights(submission: m.Submission) -> None:
     for name in ("problem_hash", "check", "tool", "cause"):
         if getattr(submission, name) is not None:
-            raise ForbiddenError(f"{name}: takes a token of role judge; leave it out")
+            raise ForbiddenError(f"{name}: requires a token of role judge; leave it out")
     if submission.priority == "high":
-        raise ForbiddenError("priority: 'high' takes a token of role judge; use 'normal' or 'low'")
+        raise ForbiddenError("priority: 'high' requires a token of role judge; use 'normal' or 'low'")
     for index, test in enumerate(submission.tests):
         # A person who can name a blob as a test's input can print it: hidden test data would be one `cat` away.
         if test.input_blob or test.answer_blob:
             error = ForbiddenError(
-                f"tests.{index}: blobs take a token of role judge; send 'input' and 'answer' as text"
+                f"tests.{index}: blobs require a token of role judge; send 'input' and 'answer' as text"
             )
             error.field = f"tests.{index}"
             raise error

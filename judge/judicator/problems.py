@@ -121,7 +121,7 @@ class Problems:
         return _info(doc, caller)
 
     async def verified(self, verification: Verification) -> Empty:
-        """Keep what came of verifying a problem's present content; NotFoundError when it has another by now."""
+        """Store the outcome of verifying a problem's present content; NotFoundError when it has another by now."""
         document = verification.model_copy(update={"verified": iso(clock.wall())}).model_dump(mode="json")
         result = await self._db.problems.update_one(
             {"_id": verification.problem, "hash": verification.hash}, {"$set": {"verification": document}}

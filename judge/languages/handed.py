@@ -283,7 +283,7 @@ class _Gathered:
 def _unpack(label: str, data: bytes, gathered: _Gathered, *, whole: bool) -> None:
     label, most = _quoted(label), gathered.bounds.archive
     if len(data) > most:
-        raise TooLargeError(f"files: the archive '{label}' has {len(data)} bytes; at most {most} are taken", "files")
+        raise TooLargeError(f"files: the archive '{label}' has {len(data)} bytes; at most {most} are accepted", "files")
     try:
         with zips.opened(io.BytesIO(data), _ENTRIES) as archive:
             for entry in archive.infolist():

@@ -15,7 +15,7 @@ def check_size(length: int, limit: int, field: str = SOURCE, name: str = "") -> 
     """TooLargeError for more bytes than the limit; `name` is the one of several files."""
     if length > limit:
         label = f"'{name}' " if name else ""
-        raise TooLargeError(f"{field}: {label}is too large, {size(length)}; at most {size(limit)} are taken", field)
+        raise TooLargeError(f"{field}: {label}is too large, {size(length)}; at most {size(limit)} are accepted", field)
 
 
 def check_not_empty(text: str, field: str = SOURCE) -> None:

@@ -63,7 +63,7 @@ class FieldFault:
 def first_fault(exc: ValidationError, *, with_input: bool = False) -> FieldFault:
     """The first fault that a model found, with what was given on demand. Very many faults are counted, not listed."""
     if exc.error_count() > _MANY:
-        return FieldFault("", "too_many", f"has {exc.error_count()} faults, too many to list")
+        return FieldFault("", "too_many", f"has {exc.error_count()} errors, too many to list")
     error = exc.errors(include_url=False, include_input=with_input)[0]
     # A name may be the sender's own, of any length.
     field = ".".join(str(part)[:_NAME] for part in error["loc"])

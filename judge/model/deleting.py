@@ -13,7 +13,7 @@ User = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 
 def _in_range(moment: str) -> str:
     if any(int(part) >= 2**32 for part in moment.split(".")):
-        raise ValueError("has a part of more than 32 bits; send the `until` of the answer before")
+        raise ValueError("has a number of more than 32 bits; send the `until` of the previous answer")
     return moment
 
 

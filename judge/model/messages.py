@@ -81,16 +81,21 @@ class RunOptions(Message):
     """The way to build, run and judge a program without a problem, beside what its language's row says."""
 
     compiler: list[str] = Field(
-        default_factory=list, max_length=256, description="more arguments of a compiler whose row takes any"
+        default_factory=list,
+        max_length=256,
+        description="additional arguments of the compiler, if the language's row allows them",
     )
     arguments: list[str] = Field(default_factory=list, max_length=256, description="of the program, not of a command")
-    merged: bool = Field(default=False, description="what it writes to stderr goes to stdout")
-    alone: bool = Field(default=False, description="of `files` only `entry` is compiled; all lie in its directory")
-    unchecked: bool = Field(default=False, description="a source is not checked for which nothing is compiled")
-    lines: bool = Field(
-        default=False, description="outputs are compared by lines, without the blanks at the end of each and of all"
+    merged: bool = Field(default=False, description="stderr is redirected to stdout")
+    alone: bool = Field(
+        default=False, description="only `entry` of `files` is compiled; all files are in its directory"
     )
-    outputs: bool = Field(default=False, description="the whole outputs of its last run are kept, and its files")
+    unchecked: bool = Field(default=False, description="a source that needs no compiler is not checked")
+    lines: bool = Field(
+        default=False,
+        description="outputs are compared line by line, without the blanks at the end of each line and of the output",
+    )
+    outputs: bool = Field(default=False, description="the whole outputs and the files of the last run are kept")
 
 
 class Test(Message):
@@ -141,12 +146,12 @@ class Submission(Message):
 
     user: str = Field(default="", max_length=64, description="set by the gateway from the token")
     role: Role = Field(default="user", description="set by the gateway from the token; its allowance is in force")
-    language: LanguageName | None = Field(default=None, description="by any of its names; stored by its own")
+    language: LanguageName | None = Field(default=None, description="by any of its names; stored under its main name")
     source: str | None = None
-    filename: str | None = Field(default=None, max_length=255, description="what the file, or all of it, is called")
+    filename: str | None = Field(default=None, max_length=255, description="the name of the file or archive")
     files: list[SourceFile] = Field(default_factory=list, max_length=FILES, description="instead of `source`")
     entry: str | None = Field(
-        default=None, min_length=1, max_length=255, description="which of `files`, or which class, is started"
+        default=None, min_length=1, max_length=255, description="the file of `files`, or the class, that is started"
     )
     compile: str | None = Field(default=None, max_length=4096, description="shell command, may leave files behind")
     command: str | None = Field(default=None, max_length=4096, description="shell command, stdin to stdout")
@@ -158,14 +163,14 @@ class Submission(Message):
     )
     check: Literal["inputs", "answers", "statements"] | None = Field(
         default=None,
-        description="admins only: in place of a program the package's input validators run on each test's input, "
-        "or its output validator on each test's answer, or its statements are rendered",
+        description="admins only: instead of a program, run the package's input validators on each test's input, or "
+        "its output validator on each test's answer, or render its statements",
     )
     tool: Literal["pandoc", "pdftocairo"] | None = Field(
-        default=None, description="admins only: a program that `command` calls; only executors that have it take it"
+        default=None, description="admins only: a program that `command` calls; only executors that have it judge this"
     )
     cause: Origin | None = Field(
-        default=None, description="judges only: what it is a run of; none: a person's submission"
+        default=None, description="judges only: the kind of system run; none: a person's submission"
     )
     tests: list[Test] = Field(default_factory=list, max_length=TESTS)
     limits: LimitsOverride = Field(default_factory=LimitsOverride)
@@ -173,7 +178,7 @@ class Submission(Message):
     told: dict[Identifier, str | int | float | bool] = Field(
         default_factory=dict,
         max_length=64,
-        description="set by the gateway: what was said in Judge0's API, which gives it back",
+        description="set by the gateway: fields of Judge0's API, which returns them",
     )
     contents: dict[Sha256, str] = Field(default_factory=dict, description="set by the gateway: tests' blobs, as Base64")
     mode: Literal["lazy", "full"] = Field(
@@ -260,16 +265,16 @@ class TestResult(Message):
     output_bytes: Integer = 0
     output: Text = Field(default="", description="the first bytes of stdout, for people")
     error: Text = Field(default="", description="the first bytes of stderr, for people")
-    message: Text = Field(default="", description="what the validator said, for judges")
-    feedback: Text = Field(default="", description="what the validator said for the submitter (teammessage.txt)")
+    message: Text = Field(default="", description="the validator's message for judges")
+    feedback: Text = Field(default="", description="the validator's message for the submitter (teammessage.txt)")
     score: float | None = None
     passes: Integer = Field(default=1, description="how often the program ran, in multi-pass problems")
     repeated: Repeated | None = Field(
-        default=None, description="the test's first run, near the time limit; all else here is of the second"
+        default=None, description="the test's first run, near the time limit; all other fields are of the second"
     )
     withheld: bool = Field(
         default=False,
-        description="a secret test as its submitter sees it: figures are rounded, and what is not shown is empty or 0",
+        description="a secret test as its submitter sees it: figures are rounded, and hidden fields are empty or 0",
     )
 
 
@@ -295,7 +300,7 @@ class Result(Message):
     failed_test: Line | None = None
     score: float | None = Field(default=None, description="of a scoring problem")
     groups: list[GroupScore] = Field(
-        default_factory=list, max_length=RESULTS, description="what each group of tests came to"
+        default_factory=list, max_length=RESULTS, description="the result of each group of tests"
     )
     withheld: bool = Field(default=False, description="as its submitter sees it, judged with secret tests")
 
@@ -348,7 +353,7 @@ class Task(Message):
     done: bool
     verdict: Verdict | None = None
     attempt: int = 0
-    executor: str | None = Field(default=None, description="who has it now")
+    executor: str | None = Field(default=None, description="the executor that has it now")
     judged_by: str | None = None
     progress: str = ""
     result: Result | None = None
@@ -358,11 +363,11 @@ class Task(Message):
     finished: str | None = None
     latency: float | None = Field(default=None, description="seconds from submit to verdict, on the judicators' clocks")
     version: int = Field(default=0, description="grows with every visible change; for waiting")
-    trace: str = Field(default="", description="names the judging that gave the verdict in every daemon's log")
+    trace: str = Field(default="", description="the id, in every daemon's log, of the judging that gave the verdict")
     rejudging: int | None = Field(default=None, description="the open rejudging that it is part of")
     rerun_of: TaskId | None = Field(default=None, description="a run of a rejudging: of this submission")
     past: list[PastVerdict] = Field(default_factory=list, description="verdicts that rejudgings replaced, oldest first")
-    waits: Waits | None = Field(default=None, description="of one alone that has waited for some seconds")
+    waits: Waits | None = Field(default=None, description="why it waits, if it has waited for some seconds")
 
 
 # --- executor to judicator -------------------------------------------------------------------------------------
@@ -423,7 +428,9 @@ class ExecutorInfo(Message):
         default_factory=dict, max_length=LANGUAGES, description="language to version"
     )
     version: str = Field(default="", max_length=VERSION)
-    abilities: list[Identifier] = Field(default_factory=list, max_length=100, description="what older ones cannot do")
+    abilities: list[Identifier] = Field(
+        default_factory=list, max_length=100, description="features that older executors lack"
+    )
     weak_sandbox: bool = False
     calibration: list[CoreSpeed] = Field(default_factory=list, max_length=SLOTS)
     checks: list[Annotated[str, StringConstraints(max_length=FINDING)]] = Field(
@@ -522,8 +529,8 @@ class SearchRequest(Message):
     done: bool | None = None
     limit: int = Field(default=50, ge=1, le=500)
     before: TaskId | None = None
-    skip: int = Field(default=0, ge=0, le=10_000, description="leave out so many; `before` is better where it will do")
-    total: bool = Field(default=False, description="say how many there are")
+    skip: int = Field(default=0, ge=0, le=10_000, description="skip this many; prefer `before` where possible")
+    total: bool = Field(default=False, description="also count all matches")
 
 
 class SearchReply(Message):
@@ -531,7 +538,7 @@ class SearchReply(Message):
 
     tasks: list[Task]
     next: TaskId | None = None
-    total: int | None = Field(default=None, description="how many there are, counted up to 10000; when asked for")
+    total: int | None = Field(default=None, description="the number of matches, counted up to 10000, if requested")
 
 
 class BlobsWanted(Message):

@@ -26,7 +26,7 @@ def name_fault(name: str) -> str:
     faults = [
         (not name, "is empty; give the file a name"),
         (name.startswith("/") or name[1:2] == ":", "is an absolute path; give it relative to the submission"),
-        (not name.isprintable(), "has characters that cannot be seen; rename the file"),
+        (not name.isprintable(), "has invisible characters; rename the file"),
         (
             len(name.encode(errors="replace")) > NAME_BYTES,
             f"is longer than {NAME_BYTES} bytes; give it a shorter name",

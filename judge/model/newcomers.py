@@ -38,7 +38,7 @@ def read(data: bytes, file: str) -> list[Newcomer]:
     The first line names the columns. A comma, semicolon or tab stands between fields; groups have blanks between.
     """
     if len(data) > BYTES:
-        raise UsageError(f"{file}: has {size(len(data))}; at most {size(BYTES)} are taken, give the list in parts")
+        raise UsageError(f"{file}: has {size(len(data))}; at most {size(BYTES)} are accepted, give the list in parts")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as exc:
@@ -80,7 +80,7 @@ def _rows(text: str, faults: list[str]) -> Iterator[tuple[int, list[str]]]:
         except StopIteration:
             return
         except csv.Error as exc:
-            faults.append(f"line {line}: is no CSV: {exc}; check its quotes")
+            faults.append(f"line {line}: is not valid CSV: {exc}; check its quotes")
             return
         while cells and not cells[-1]:
             cells.pop()
@@ -120,7 +120,7 @@ def _newcomer(line: int, cells: dict[str, str], surplus: Sequence[str]) -> Newco
     column = _COLUMNS[fault.field.partition(".")[0]]
     text = fault.text[:1].lower() + fault.text[1:]
     if fault.kind == "string_pattern_mismatch":
-        text = f"'{_short(str(fault.given))}' is no {'name of a user' if column == 'user' else 'group'}; {_NAME}"
+        text = f"'{_short(str(fault.given))}' is not a valid {'user' if column == 'user' else 'group'} name; {_NAME}"
     raise UsageError(f"{column}: {text}")
 
 

@@ -80,7 +80,7 @@ class UsageReply(Message):
 
     allowance: Allowance
     waiting: int = Field(description="submissions that wait")
-    running: int = Field(description="submissions that executors have")
+    running: int = Field(description="submissions that executors have in hand")
     stored_bytes: int = Field(default=0, description="of submissions and their results, as the database keeps them")
     rate: Rate | None = Field(default=None, description="of handing in; None without a limit")
 
@@ -110,4 +110,4 @@ class StatusReply(Message):
     versions: dict[str, str] = Field(default_factory=dict)
     warnings: list[str] = Field(default_factory=list)
     faults: list[str] = Field(default_factory=list)
-    waits: list[str] = Field(default_factory=list, description="why submissions wait that have for some seconds")
+    waits: list[str] = Field(default_factory=list, description="why submissions have waited for some seconds")

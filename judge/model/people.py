@@ -32,7 +32,7 @@ def _display_name(text: str) -> str:
     blank = "".join(" " if unicodedata.category(char) == "Zs" else char for char in text)
     name = unicodedata.normalize("NFC", blank.strip())
     if not shows(_JOINERS.sub("", name)):
-        raise ValueError("has characters that cannot be seen; write the name without them")
+        raise ValueError("has invisible characters; write the name without them")
     if len(name) > DISPLAY_NAME:  # some characters are several in this form
         raise ValueError(f"has more than {DISPLAY_NAME} characters")
     if formula := _FORMULA.search(name):
@@ -232,7 +232,7 @@ class Person(Message):
     role: Role
     groups: list[str] = Field(default_factory=list)
     token: str | None = None
-    arrival: str = Field(default="", description="tells accounts apart that had one name, one after another")
+    arrival: str = Field(default="", description="distinguishes accounts that had the same name one after another")
     scopes: list[str] = Field(default_factory=every_scope)
 
 
@@ -286,11 +286,11 @@ class CredentialStates(Message):
 class TokenWanted(Message):
     """A token to make. Times are UTC; `days` counts from now, and one of the two may be given."""
 
-    label: str = Field(default="", max_length=100, description="for its owner to know it by")
+    label: str = Field(default="", max_length=100, description="a description for its owner")
     scopes: list[Scope] = Field(default_factory=lambda: list(USUAL), min_length=1, max_length=len(SCOPES))
     expires: SearchTime | None = None
     days: float | None = Field(default=None, gt=0, le=3660)
-    user: UserName | None = Field(default=None, description="whose; admins only, one's own without")
+    user: UserName | None = Field(default=None, description="the owner, for admins only; default: the caller")
 
     def end(self, now: datetime.datetime) -> datetime.datetime | None:
         """The time when it expires; None: never."""
@@ -323,7 +323,7 @@ class TokenInfo(Message):
 
 
 class TokenMade(TokenInfo):
-    """A new token. `token` is shown this once, and is stored nowhere."""
+    """A new token. `token` is shown only once, and is stored nowhere."""
 
     token: str
 
@@ -333,7 +333,7 @@ class TokensQuery(Message):
 
     user: UserName | None = None
     limit: int = Field(default=100, ge=1, le=500)
-    after: TokenPlace | None = Field(default=None, description="the `next` of the page before")
+    after: TokenPlace | None = Field(default=None, description="the `next` of the previous page")
 
 
 class TokensReply(Message):

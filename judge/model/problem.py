@@ -266,7 +266,7 @@ class ProblemManifest(Message):
     answer_validators: list[ProblemProgram] = Field(default_factory=list, description="run by checks only")
     validation: Limits = VALIDATION
     validation_memory_is_default: bool = Field(default=True, description="as `memory_is_default`")
-    passes: int = Field(default=1, ge=1, le=1000, description="how often a submission runs on one test at most")
+    passes: int = Field(default=1, ge=1, le=1000, description="the most runs of a submission on one test")
     languages: list[str] = Field(default_factory=list, description="only these; empty: all")
     include: dict[str, dict[FileName, Sha256]] = Field(
         default_factory=dict, description="files that go with submissions, by language, or `default`"
@@ -343,8 +343,8 @@ class ProblemInfo(Message):
     imported: str = ""
     kind: str = Field(default="pass-fail", description="the types of the problem, such as: scoring, interactive")
     languages: list[str] = Field(default_factory=list, description="only these; empty: all")
-    visibility: Visibility | None = Field(default=None, description="for who may change it")
-    owners: list[str] = Field(default_factory=list, description="for who may change the visibility")
+    visibility: Visibility | None = Field(default=None, description="only for users who may change it")
+    owners: list[str] = Field(default_factory=list, description="only for users who may change the visibility")
     tags: list[Tag] = Field(default_factory=list)
     difficulty: Difficulty = ""
     order: Order = 0

@@ -29,7 +29,7 @@ class RejudgeStart(Message):
     """Judge again what the filter finds. `user` and `trace` are the gateway's to set."""
 
     filter: RejudgeFilter
-    reason: str = Field(min_length=1, max_length=500, description="why; everybody who sees the change sees it")
+    reason: str = Field(min_length=1, max_length=500, description="the reason, shown to everybody who sees the change")
     idempotency_key: str | None = Field(default=None, min_length=1, max_length=128)
     user: str = Field(default="", max_length=64)
     trace: Trace = ""
@@ -67,13 +67,13 @@ class Rejudging(Message):
     user: str
     created: str
     state: RejudgeState
-    settled: bool = Field(description="nothing is left to do for the judicators")
+    settled: bool = Field(description="the judicators have nothing left to do for it")
     total: int
     skipped: int = Field(default=0, description="matched, but were part of another open rejudging")
     waiting: int = 0
     running: int = 0
     done: int = 0
-    changed: int = Field(default=0, description="so many of the done ones have another verdict or score")
+    changed: int = Field(default=0, description="finished submissions with a changed verdict or score")
     finished: str | None = Field(default=None, description="when the last one was judged")
     ended: str | None = Field(default=None, description="when it was applied or cancelled")
     ended_by: str | None = None
@@ -109,10 +109,10 @@ class RejudgeAct(Message):
 
 
 class RejudgeDiffRequest(Message):
-    """Compare old and new verdicts, page by page: `after` is the `next` of the page before."""
+    """Compare old and new verdicts, page by page: `after` is the `next` of the previous page."""
 
     id: int = Field(ge=1, le=2**31)
-    all: bool = Field(default=False, description="also those whose verdict stays, or is not known yet")
+    all: bool = Field(default=False, description="also those whose verdict is unchanged or not available yet")
     limit: int = Field(default=100, ge=1, le=500)
     after: TaskId | None = None
 

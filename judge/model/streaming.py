@@ -55,7 +55,7 @@ class Wish(Message):
     submission that the listener has.
     """
 
-    key: str = Field(description="whose share of the listeners it takes")
+    key: str = Field(description="the user or address whose share of listeners it uses")
     credential: Credential
     submission: TaskId | None = None
     user: str | None = None

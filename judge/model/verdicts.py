@@ -76,8 +76,8 @@ class Verdict(enum.StrEnum):
         "AC",
         About(
             "Accepted", "", 0, "AC", "good", "check", "bold green", 0,
-            "Every test that counts is right.",
-            "Nothing is left to do.",
+            "The program passed every test that counts.",
+            "There is nothing left to do.",
             status=Status.SUCCESS,
         ),
     )  # fmt: skip
@@ -85,7 +85,7 @@ class Verdict(enum.StrEnum):
         "WA",
         About(
             "Wrong answer", "wrong answer", 1, "WA", "bad", "cross", "bold red", 10,
-            "The program ended by itself, but its output is not right.",
+            "The program ended normally, but its output is wrong.",
             "Run it on the samples. Try the smallest and the largest input, equal values, and numbers beyond 32 bits.",
         ),
     )  # fmt: skip
@@ -102,7 +102,8 @@ class Verdict(enum.StrEnum):
         About(
             "Memory limit exceeded", "memory limit exceeded", 4, "RTE", "size", "memory", "bold yellow", 12,
             "The program needed more memory than the limit.",
-            "Count the bytes of your arrays for the largest input. Look for a recursion or a list that never ends.",
+            "Count the bytes of your arrays for the largest input. Look for endless recursion and for lists that "
+            "keep growing.",
         ),
     )  # fmt: skip
     OLE = (
@@ -118,7 +119,8 @@ class Verdict(enum.StrEnum):
         About(
             "Run-time error", "run-time error", 5, "RTE", "bad", "bolt", "bold magenta", 14,
             "The program crashed, or ended with an exit code other than 0.",
-            "Look for an index outside of an array, a division by 0, deep recursion, and input that is read wrongly.",
+            "Look for an index outside of an array, a division by 0, deep recursion, and input that is read "
+            "incorrectly.",
         ),
     )  # fmt: skip
     CE = (

@@ -79,12 +79,12 @@ class Webhook(Message):
     created: str
     waiting: int = 0
     failed: int = 0
-    last: str = Field(default="", description="of the last try: when, and what was answered")
-    dropped: int = Field(default=0, description="deliveries that were dropped unsent, as too many waited")
+    last: str = Field(default="", description="of the last try: its time and its answer")
+    dropped: int = Field(default=0, description="deliveries that were dropped unsent because too many waited")
 
 
 class WebhookAdded(Message):
-    """A webhook with its secret, which is shown this once."""
+    """A webhook with its secret, which is shown only once."""
 
     webhook: Webhook
     secret: str
@@ -125,7 +125,7 @@ class Delivery(Message):
     created: str
     next: str | None = Field(default=None, description="when it is tried next")
     ended: str | None = None
-    status: int = Field(default=0, description="what was answered last; 0: nothing")
+    status: int = Field(default=0, description="the HTTP status of the last answer; 0: none")
     text: str = Field(default="", description="the beginning of that answer, or why there was none")
 
 

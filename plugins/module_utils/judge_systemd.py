@@ -136,4 +136,4 @@ class SystemdUnit:
         command = ["journalctl", "--unit", self.name, "--lines", "3", "--output", "cat", "--no-pager", "--quiet"]
         _, out, _ = self.module.run_command(command)
         lines = [line.strip() for line in out.splitlines() if line.strip()]
-        return f"; its last words: {' | '.join(lines)}" if lines else ""
+        return f"; its last output: {' | '.join(lines)}" if lines else ""

@@ -99,7 +99,7 @@ def judged(probe: Mapping[str, Any], ask: Ask, executor: str, deadline: float) -
 
 
 def drain(ask: Ask, executor: str, reason: str) -> str:
-    """Let an executor take no more work; a sentence that says so, or why it could not be."""
+    """Drain an executor: it gets no more work; a sentence that says so, or why it could not be."""
     try:
         ask("POST", f"/executors/{executor}/drain", {"reason": f"{_DRAIN_PREFIX}{reason}"[:500]})
     except (ProbeError, RefusedProgramError) as exc:

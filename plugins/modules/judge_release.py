@@ -124,7 +124,7 @@ class Installer:
         self.source = Path(module.params["source"])
 
     def run(self, command: list[str], sentence: str) -> None:
-        """Run one; its last words make the error."""
+        """Run one; its last output make the error."""
         code, out, err = self.module.run_command(command)
         if code != 0:
             reason = " | ".join((err.strip() or out.strip() or f"exit code {code}").splitlines()[-3:])

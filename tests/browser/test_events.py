@@ -23,7 +23,7 @@ source.onerror = () => done('');
 def test_an_admin_adds_tries_and_removes(chrome, look):
     browser = chrome(ADMIN, **look)
     browser.go("/webhooks")
-    browser.sees("Nobody is told of verdicts yet")
+    browser.sees("No webhook is called yet")
     browser.fill(name="near", url="http://127.0.0.1:9/")
     browser.press("Save")
     browser.sees("no public address")
@@ -31,7 +31,7 @@ def test_an_admin_adds_tries_and_removes(chrome, look):
     browser.complaints()  # of the answer 400, which is what it should be
     browser.fill(name="board", url="http://none.invalid/x")
     browser.press("Save")
-    browser.sees("board is told from now on")
+    browser.sees("board is called from now on")
     assert browser.text("#secret").startswith("whsec_")
     browser.shot(f"webhooks-{len(look)}")
     browser.press("Try")
@@ -48,14 +48,14 @@ def test_an_admin_adds_tries_and_removes(chrome, look):
     assert width <= browser.width
     browser.press("Remove")
     browser.sees("Removed: board")
-    browser.sees("Nobody is told of verdicts yet")
+    browser.sees("No webhook is called yet")
 
 
 def test_users_do_not_find_the_page_of_webhooks(chrome):
     browser = chrome(USER)
     assert "Webhooks" not in browser.text(".top")
     browser.go("/webhooks")
-    browser.sees("takes a token of role admin")
+    browser.sees("requires a token of role admin")
 
 
 def test_a_page_listens(world, chrome):

@@ -200,7 +200,7 @@ def test_an_ended_session_asks_for_the_token_and_comes_back(chrome, executor):
     browser.sees("You need a name", timeout=15)
     browser.fill(token="wrong")
     browser.press("Log in")
-    browser.sees("not known here")
+    browser.sees("This token is unknown")
     browser.fill(token=ADMIN)
     browser.press("Log in")
     browser.sees("executor-1")

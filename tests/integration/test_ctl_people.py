@@ -56,7 +56,7 @@ def test_people_from_their_first_day_to_their_last(gateway, world) -> None:
     assert [row["label"] for row in tokens] == ["", "laptop"]
     assert [row["scopes"] for row in tokens] == [["read", "submit"], ["account", "submit"]]
     assert tokens[1]["used"] is not None and tokens[0]["used"] is None
-    assert "may list tokens of their own only" in ctl(gateway, "token", "list", "--user", "bob", token=token, code=2)
+    assert "may only list their own tokens" in ctl(gateway, "token", "list", "--user", "bob", token=token, code=2)
     refused = ctl(gateway, "passwd", "--stdin", token=token, stdin=f"no\n{SECOND}\n", code=2)
     assert "is not the present password" in refused
     ctl(gateway, "passwd", "--stdin", token=token, stdin=f"{FIRST}\n{SECOND}\n")

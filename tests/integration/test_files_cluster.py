@@ -273,7 +273,7 @@ def test_what_the_api_refuses(http: httpx.Client) -> None:
     answer = http.post("/submissions", data={"langauge": "c"}, files=[("files", ("a.c", b"x"))])
     assert answer.status_code == 400 and "did you mean" not in answer.text and "langauge" in answer.json()["error"]
     answer = http.post("/submissions", content=b"PK", headers={"Content-Type": "application/zip"})
-    assert answer.status_code == 400 and "no ZIP archive" in answer.json()["error"]
+    assert answer.status_code == 400 and "not a ZIP archive" in answer.json()["error"]
 
 
 def test_files_count_as_stored_bytes(http: httpx.Client) -> None:

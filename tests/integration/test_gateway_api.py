@@ -388,7 +388,7 @@ def test_every_call_takes_a_token(app, route):
         assert answer.status_code == 401
         assert answer.headers["WWW-Authenticate"].startswith("Bearer")
         if route.method != "HEAD":
-            error(answer, 401, "unauthorized", "Authorization: Bearer TOKEN|not known here")
+            error(answer, 401, "unauthorized", "Authorization: Bearer TOKEN|unknown token")
 
 
 @pytest.mark.parametrize("route", [row for row in ROUTES if row.role in {"judge", "admin"}], ids=lambda row: row.name)
@@ -396,7 +396,7 @@ def test_calls_for_judges_and_admins_refuse_users(ada, route):
     answer = ada(route.method, re.sub(r"<\w+>", "a" * 64, route.path))
     assert answer.status_code == 403
     if route.method != "HEAD":
-        error(answer, 403, "forbidden", f"takes a token of role {route.role}")
+        error(answer, 403, "forbidden", f"requires a token of role {route.role}")
 
 
 def test_answers_are_not_cached_and_carry_security_headers(nobody):

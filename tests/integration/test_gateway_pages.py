@@ -153,7 +153,7 @@ def test_a_login_leads_to_where_one_wanted_to_go(app, prepared):
 def test_login_refuses(app, prepared):
     browser = Browser(app.test_client())
     answer = browser.post("/login", "/login", token="wrong")
-    assert answer.status_code == 401 and "not known here" in answer.text
+    assert answer.status_code == 401 and "This token is unknown" in answer.text
     answer = browser.client.post("/login", data={"token": USER})
     assert answer.status_code == 400 and "too old" in answer.text
     answer = browser.client.post("/login", data={"token": USER, "csrf": "\u00e9"})
@@ -334,7 +334,7 @@ def test_charts_of_the_cluster(admin, prepared):
     page = admin.get("/figures").text
     assert page.count("<svg viewBox") == page.count("<desc") == page.count('role="img"') == 5
     assert "Run-time error: 2" in page
-    assert "7 submissions came to a verdict" in text_of(admin.get("/cluster"))
+    assert "7 submissions got a verdict" in text_of(admin.get("/cluster"))
     assert "All figures" in admin.get("/figures?span=week").text, "as the hour"
     prepared.answers["figures"] = failing(UnavailableError("away"))
     page = admin.get("/cluster")
@@ -345,7 +345,7 @@ def test_charts_of_the_cluster(admin, prepared):
 @pytest.mark.parametrize("page", ["/cluster", "/executors", "/executors/e1", "/judicators", "/figures"])
 def test_contestants_get_no_page_about_machines(ada, admin, prepared, page):
     answer = ada.get(page)
-    assert answer.status_code == 403 and "takes a token of role judge" in answer.text
+    assert answer.status_code == 403 and "requires a token of role judge" in answer.text
     assert "executor-1" not in answer.text and "127.0.0.1" not in answer.text
     assert admin.get(page).status_code == 200
     assert "Cluster" not in text_of(ada.get("/")) and "Cluster" in text_of(admin.get("/"))
@@ -398,7 +398,7 @@ def test_executors_and_judicators(admin, prepared):
 
     prepared.answers["status"] = healthy(leader=None, mongodb=[], versions={"etcd": "3.4.23"})
     page = text_of(admin.get("/judicators"))
-    assert "No judicator leads" in page and "Nothing is known about them" in page and "3.4.23" in page
+    assert "No judicator leads" in page and "Their state is unknown" in page and "3.4.23" in page
 
 
 def test_drain_and_resume(admin, ada, prepared):
@@ -417,7 +417,7 @@ def test_problems(ada, admin, prepared):
     page = text_of(ada.get("/problems"))
     assert "Hello, you! hello" in page and "2 s" in page
     prepared.answers["problems"] = ProblemsReply(problems=[])
-    assert "There is no problem for you yet" in text_of(ada.get("/problems"))
+    assert "No problem is visible to you yet" in text_of(ada.get("/problems"))
     assert "judgectl" not in ada.get("/problems").text and "judgectl problem import" in admin.get("/problems").text
 
 
@@ -623,8 +623,8 @@ def test_submit_a_file(ada, prepared):
     [
         (b"\x7fELF\0\1\2", "The source contains a NUL byte, so it is not text"),
         (b"", "The source is empty"),
-        (b"x" * 1001, "The source is too large, 1001 bytes; at most 1000 bytes are taken."),
-        (b"x" * 150_000, "The source is too large, 146.5 KiB; at most 1000 bytes are taken."),
+        (b"x" * 1001, "The source is too large, 1001 bytes; at most 1000 bytes are accepted."),
+        (b"x" * 150_000, "The source is too large, 146.5 KiB; at most 1000 bytes are accepted."),
     ],
     ids=["binary", "empty", "large", "much-too-large"],
 )
@@ -721,7 +721,7 @@ def test_a_problems_page_gives_back_all_that_was_typed_with_what_is_wrong_beside
     assert "int x;\n</textarea>" in page.text and "Choose one." in text_of(page)
     prepared.answers["add"] = failing(FieldError("language", "is missing; give 'language' and 'source'"))
     page = ada.post("/problems/hello", "/problems/hello", file=(io.BytesIO(b"x"), "program.xyz"), language="")
-    assert "The name 'program.xyz' does not tell it; choose one." in text_of(page)
+    assert "The language is not clear from the name 'program.xyz'; choose one." in text_of(page)
     ada.post("/problems/hello", "/problems/hello", language="c", source="int x;", problem="another")
     assert [(add_.problem, add_.source) for name, add_ in prepared.asked if name == "add"][-1] == ("hello", "int x;")
     csrf = ada.csrf("/problems/hello")

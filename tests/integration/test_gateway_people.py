@@ -220,7 +220,7 @@ def test_a_token_has_no_more_scopes_than_its_maker(app, admin) -> None:
     person = Person(app.test_client(), token_of(admin, "climber", "account", "read"))
     for scope in ("submit", "judge", "admin"):
         answer = person("POST", "/tokens", json={"scopes": [scope]})
-        assert answer.status_code == 403 and "is more than the token has" in answer.json["error"]
+        assert answer.status_code == 403 and "the token of this request does not have" in answer.json["error"]
     assert person("POST", "/tokens", json={"scopes": ["read"], "user": "somebody"}).status_code == 403
     assert person("GET", "/tokens?user=root").status_code == 403
     token = check(person("POST", "/tokens", json={"scopes": ["read"], "days": 1}), 201, "make_token")
@@ -237,7 +237,7 @@ def test_a_token_has_no_scope_beyond_its_users_role(app, admin) -> None:
     add(admin, "rising", password=PASSWORD)
     person = Person(app.test_client(), token_of(admin, "rising"))
     answer = person("POST", "/tokens", json={"scopes": ["read", "judge"]})
-    assert answer.status_code == 403 and "takes an account of role judge" in answer.json["error"]
+    assert answer.status_code == 403 and "requires an account of role judge" in answer.json["error"]
 
 
 def test_a_token_has_one_end_that_is_to_come(app, admin) -> None:
@@ -475,7 +475,7 @@ def test_a_session_by_token_ends_all_sessions_with_scope_account_alone(app, admi
         assert answer.status_code == 303
         wait_for(lambda: other_browser.get("/api/v1/whoami").status_code == 401, 9, what="the end of the other session")
         return
-    assert answer.status_code == 403 and "make one with scope &#39;account&#39;" in answer.text
+    assert answer.status_code == 403 and "does not have scope &#39;account&#39;" in answer.text
     for client in (browser, other_browser):
         assert client.get("/api/v1/whoami").status_code == 200, "nothing has ended"
     assert browser.post("/me", "/logout").status_code == 303

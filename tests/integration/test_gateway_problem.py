@@ -179,7 +179,7 @@ def test_a_statement_that_cannot_be_shown_is_replaced_by_one_sentence(app, prepa
     page = Browser(app.test_client(), USER).get("/problems/caves")
     assert page.status_code == 200
     assert "The statement cannot be shown here: the statement has elements in elements" in words(page)
-    assert "Its source can be had" in words(page) and "Sample input 1" in words(page)
+    assert "Its source can be downloaded" in words(page) and "Sample input 1" in words(page)
 
 
 def test_a_statement_that_is_being_rendered_is_shown_by_the_next_load(app, person, prepare, judicator):
@@ -188,7 +188,7 @@ def test_a_statement_that_is_being_rendered_is_shown_by_the_next_load(app, perso
     browser = Browser(app.test_client(), USER)
     page = browser.get("/problems/caves?language=en")
     assert "The statement is being prepared" in words(page) and '<meta http-equiv="refresh"' in page.text
-    assert "Sample input 1" in words(page) and "Its source can be had" in words(page)
+    assert "Sample input 1" in words(page) and "Its source can be downloaded" in words(page)
     statement_ = check(person("GET", "/problems/caves/statement?language=en"), 200, "statement")
     assert statement_["preparing"] and statement_["html"] is None and statement_["why"] == ""
     judicator.answers["problem_statements"] = PagesReply(why="the sandbox has no Python")
@@ -330,7 +330,7 @@ def test_a_problem_whose_programs_do_not_run_alone_offers_no_runs(app, prepare, 
         path = f"/problems/{manifest.name}"
         assert 'name="do"' not in browser.get(path).text
         answer = browser.post(path, path, do="input", stdin="7", **PROGRAM)
-        assert answer.status_code == 400 and "runs with the whole problem only" in words(answer)
+        assert answer.status_code == 400 and "only runs with the whole problem" in words(answer)
         assert "int main(void) {}</textarea>" in answer.text and "7</textarea>" not in answer.text
 
 

@@ -21,7 +21,7 @@ from tests.support.judicators import World, patient_world
 SENTENCES = {
     "nul": (b"int main(){}\0\n", "contains a NUL byte, so it is not text"),
     "empty": (b" \n", "is empty; hand in the text of a program"),
-    "large": (b"/" * (300 * 1024), "is too large, 300 KiB; at most 128 KiB are taken"),
+    "large": (b"/" * (300 * 1024), "is too large, 300 KiB; at most 128 KiB are accepted"),
 }
 JUDGE0_C = 50
 

@@ -498,7 +498,7 @@ def test_a_command_goes_to_an_executor_that_has_its_program(world: World) -> Non
     plain = add(people)
     assert [assignment.id for assignment in without.report().add] == [plain]
     assert [assignment.id for assignment in has.report().add] == [page]
-    with pytest.raises(ForbiddenError, match="tool: takes a token of role judge"):
+    with pytest.raises(ForbiddenError, match="tool: requires a token of role judge"):
         add(people, source=None, language=None, command="pandoc", tool="pandoc")
 
 

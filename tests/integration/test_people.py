@@ -230,7 +230,7 @@ def test_a_password_is_stored_as_a_digest_only_and_lets_in(world: World, people:
     assert (person.user, person.role, person.groups, person.token) == ("pia", "user", ["g"], None)
     assert call(people, "user", name="pia").password
     for name, password in (("pia", PASSWORD + "x"), ("pia", ""), ("nobody", PASSWORD)):
-        with pytest.raises(UnauthorizedError, match=r"^this name and password do not belong together; check both$"):
+        with pytest.raises(UnauthorizedError, match=r"^the name or the password is wrong; check both$"):
             login(people, name, password)
 
 

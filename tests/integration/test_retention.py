@@ -175,7 +175,7 @@ def test_a_trial_keeps_its_content_while_the_name_gets_another(running, people, 
 @pytest.mark.parametrize(
     ("fields", "error", "sentence"),
     [
-        ({"role": "user"}, ForbiddenError, "problem_hash: takes a token of role judge"),
+        ({"role": "user"}, ForbiddenError, "problem_hash: requires a token of role judge"),
         ({"problem": None}, FieldError, "problem: is missing; 'problem_hash' goes with"),
         ({"problem": "other"}, FieldError, "problem_hash: names a manifest of problem 'hello', not of 'other'"),
         ({"problem_hash": "0" * 64}, NotFoundError, "there is no blob 000"),
@@ -184,7 +184,7 @@ def test_a_trial_keeps_its_content_while_the_name_gets_another(running, people, 
             FieldError,
             "source: is given together with 'check'",
         ),
-        ({"role": "user", "problem_hash": None, "check": "inputs"}, ForbiddenError, "check: takes a token of role"),
+        ({"role": "user", "problem_hash": None, "check": "inputs"}, ForbiddenError, "check: requires a token of role"),
     ],
 )
 def test_trials_that_are_refused(world, fields, error, sentence, running, people) -> None:

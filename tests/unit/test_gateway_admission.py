@@ -27,7 +27,7 @@ def config(work) -> GatewayConfig:
 def test_a_client_has_its_share():
     shares = Shares(4, 16)
     with shares.share("ada"), shares.share("ada"), shares.share("ada"), shares.share("ada"):
-        with pytest.raises(BusyError, match="too many requests of yours"), shares.share("ada", patience=0.01):
+        with pytest.raises(BusyError, match="you have too many requests"), shares.share("ada", patience=0.01):
             pass
         with shares.share("bob"):
             pass

@@ -190,7 +190,7 @@ def test_admit_names_the_user_and_the_key():
     ("fields", "key", "error", "text"),
     [
         ({"user": "bob"}, None, ForbiddenError, "may not hand in for 'bob'"),
-        ({"priority": "high"}, None, ForbiddenError, "takes a token of role judge"),
+        ({"priority": "high"}, None, ForbiddenError, "requires a token of role judge"),
         ({"tests": [m.Test(name="1", input_blob="a" * 64)]}, None, ForbiddenError, r"tests\.0: blobs"),
         ({"tests": [m.Test(name="1", answer_blob="a" * 64)]}, None, ForbiddenError, r"tests\.0: blobs"),
         ({}, "", FieldError, "has 0 characters"),
@@ -232,12 +232,12 @@ def test_form_guesses_the_language_by_the_files_name():
     [
         ({"source": ""}, None, {"source": "The source is empty; hand in the text of a program"}),
         ({"language": ""}, None, {"language": "Choose one"}),
-        ({"language": ""}, submit.Upload("x.zz", 1, b"x"), {"language": "The name 'x.zz' does not tell it;"}),
+        ({"language": ""}, submit.Upload("x.zz", 1, b"x"), {"language": "The language is not clear from the name"}),
         ({"cpu": "fast"}, None, {"cpu": "'fast' is not a number"}),
-        ({"cpu": "0"}, None, {"cpu": "Take more than 0 and at most 60 seconds"}),
-        ({"memory": "1e99"}, None, {"memory": "Take 4 to 4096 MiB"}),
+        ({"cpu": "0"}, None, {"cpu": "Enter more than 0 and at most 60 seconds"}),
+        ({"memory": "1e99"}, None, {"memory": "Enter 4 to 4096 MiB"}),
         ({"memory": "inf"}, None, {"memory": "'inf' is not a number"}),
-        ({"wall": "nan", "cpu": "99"}, None, {"wall": "Take more than 0 and at most 120", "cpu": "Take more than 0"}),
+        ({"wall": "nan", "cpu": "99"}, None, {"wall": "Enter more than 0 and at most 120", "cpu": "Enter more than 0"}),
         ({"problem": "no such name"}, None, {"problem": "Expected a name of letters"}),
     ],
 )  # fmt: skip

@@ -276,9 +276,9 @@ def test_a_run_has_a_cause(fields: dict[str, Any], past: list[Any], cause: str, 
 
 def test_users_set_no_cause() -> None:
     submission = Submission(user="ada", language="c", source="x", cause="verification")
-    with pytest.raises(ForbiddenError, match="cause: takes a token of role judge"):
+    with pytest.raises(ForbiddenError, match="cause: requires a token of role judge"):
         intake.check_trial(submission)
-    with pytest.raises(ForbiddenError, match="cause: takes a token of role judge"):
+    with pytest.raises(ForbiddenError, match="cause: requires a token of role judge"):
         admit(submission, Principal("ada", "user", ""), SubmissionLimits(), None)
     judged = admit(submission, Principal("eve", "admin", ""), SubmissionLimits(), None)
     intake.check_trial(judged)

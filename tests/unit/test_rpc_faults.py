@@ -94,7 +94,7 @@ def test_many_faults_are_not_listed() -> None:
     with pytest.raises(ValidationError) as caught:
         Submission.model_validate({f"no{number}": 1 for number in range(5000)})
     for refusal in (bad_request(caught.value), field_error(caught.value, "the body")):
-        assert str(refusal) == "the body has 5000 faults, too many to list"
+        assert str(refusal) == "the body has 5000 errors, too many to list"
 
 
 def refuse(_: str) -> str:

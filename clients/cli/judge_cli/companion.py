@@ -40,7 +40,7 @@ def read_payload(data: bytes, server: str = "") -> Posted:
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as exc:
         raise UsageError(f"the body is no payload of Competitive Companion ({type(exc).__name__})") from None
     if len(tests) > _TESTS:
-        raise UsageError(f"'{name[:80]}' has {len(tests)} samples; at most {_TESTS} are taken")
+        raise UsageError(f"'{name[:80]}' has {len(tests)} samples; at most {_TESTS} are accepted")
     page = _OWN_PAGE.fullmatch(url.path) if server and url.netloc == urlsplit(server).netloc else None
     folder = page[1] if page else re.sub(r"[^A-Za-z0-9_+-]+", "-", name).strip("-")[:60]
     return Posted(folder or "problem", page[1] if page else "", seconds if 0 < seconds < 3600 else 0.0, tests)

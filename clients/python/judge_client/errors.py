@@ -31,11 +31,11 @@ class ForbiddenError(JudgeError):
 
 
 class NotFoundError(JudgeError):
-    """There is no such thing, or it is somebody else's (404)."""
+    """There is no such object, or it belongs to somebody else (404)."""
 
 
 class ConflictError(JudgeError):
-    """The state of things does not allow this (409)."""
+    """The current state does not allow this (409)."""
 
 
 class LimitError(JudgeError):

@@ -41,7 +41,7 @@ TEXT: Final = """\
 # The largest submissions, in bytes.
 #limits: {source_bytes: 131072, files: 100, files_bytes: 262144}
 
-# What one person may take, by role: user, judge, admin (docs/judging.md). null: no limit.
+# Limits of one person, by role: user, judge, admin (docs/judging.md). null: no limit.
 #allowances: {user: {waiting: 1000, per_minute: null, slot_share: 0.75, stored_bytes: 1073741824}}
 
 # A file with rows that are added to the table of languages (docs/languages.md).

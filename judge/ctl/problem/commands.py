@@ -70,7 +70,9 @@ Tags = Annotated[
     list[str] | None, typer.Option("--tag", "-t", help="A tag in place of those it has; repeatable; '': none.")
 ]
 DifficultyOption = Annotated[str | None, typer.Option("--difficulty", help="A word or number; '': none.")]
-OrderOption = Annotated[int | None, typer.Option("--order", help="Lists go by this number, then by name; default: 0.")]
+OrderOption = Annotated[
+    int | None, typer.Option("--order", help="Lists are sorted by this number, then by name; default: 0.")
+]
 _STYLES: dict[Level, str] = {"error": "bold red", "warning": "yellow", "note": "dim"}
 
 

@@ -26,22 +26,22 @@ TITLES: Final[Mapping[str, str]] = {
     "field": "A field is wrong",
     "usage": "The request is wrong",
     "package": "The problem package is wrong",
-    "unauthorized": "Who asks is not known",
-    "forbidden": "Who asks may not do this",
-    "not_found": "There is no such thing",
+    "unauthorized": "The caller has no valid token",
+    "forbidden": "The caller may not do this",
+    "not_found": "There is no such object",
     "method": "The address does not take this method",
-    "length": "The body does not say its length",
-    "media_type": "The body is of a type that is not taken",
-    "conflict": "The state of things does not allow this",
-    "stale": "The state of things has moved on",
-    "empty": "Nothing meets the conditions",
+    "length": "The request has no Content-Length",
+    "media_type": "The body's media type is not supported",
+    "conflict": "The current state does not allow this",
+    "stale": "The state has changed in the meantime",
+    "empty": "Nothing matches the conditions",
     "slow": "The body came too slowly",
-    "head": "The head is too large",
-    "limit": "Somebody has all that they may have, or asks too often",
+    "head": "The address and headers are too large",
+    "limit": "A limit of the user is reached, or requests come too often",
     "too_large": "The body, or a part of it, is too large",
     "error": "The judge failed",
     "unavailable": "The judge's servers do not answer",
-    "outcome_unknown": "It may have been done or not",
+    "outcome_unknown": "The outcome is unknown",
     "deadline": "The judge's servers did not answer in time",
 }
 
@@ -57,7 +57,7 @@ class ErrorKind(m.Message):
 class Problem(m.Message):
     """An error for who asks for `application/problem+json` (RFC 9457): an ErrorBody under that format's names."""
 
-    type: str = Field(description="the address of what the code means")
+    type: str = Field(description="the address of an explanation of the code")
     title: str
     status: int
     detail: str = Field(description="the sentence, as `error` of an ErrorBody")

@@ -51,7 +51,9 @@ class Batch(m.Message):
 class BatchAnswer(m.Message):
     """The outcome of one submission of a batch: `status` is what the call for it alone would have answered."""
 
-    status: int = Field(description="201 taken; 200 taken before under this key; else why not, as in `error`")
+    status: int = Field(
+        description="201: accepted; 200: accepted before with this key; else refused, with the reason in `error`"
+    )
     task: m.Task | None = None
     error: m.ErrorBody | None = None
 
@@ -65,7 +67,7 @@ class BatchReply(m.Message):
 class SeveralQuery(m.Message):
     """The query of a call that reads several submissions."""
 
-    ids: str = Field(min_length=1, max_length=MOST * 64, description=f"up to {MOST} ids with commas between")
+    ids: str = Field(min_length=1, max_length=MOST * 64, description=f"up to {MOST} ids, separated by commas")
 
 
 class SeveralReply(m.Message):
@@ -156,14 +158,14 @@ class _Handing:
         late = clock.monotonic() > self._end
         if again.unknown and (self._down is not None or late):
             raise OutcomeUnknownError(
-                f"it may have been done or not; with the same Idempotency-Key it is safe to try again ({again.unknown})"
+                f"the outcome is unknown; with the same Idempotency-Key it is safe to try again ({again.unknown})"
             )
         if self._down is not None:
             # One that may have been done or not says nothing of the next, which was not tried.
             text = "" if isinstance(self._down, OutcomeUnknownError) else f" ({self._down})"
-            raise UnavailableError(f"this one was not tried, as the judge's servers do not answer; try again{text}")
+            raise UnavailableError(f"not tried, because the judge's servers do not answer; try again{text}")
         if late:
-            raise DeadlineError(f"this one was not tried, as the batch took {SECONDS:g} s before; hand it in again")
+            raise DeadlineError(f"not tried, because the batch had already taken {SECONDS:g} s; hand it in again")
         return self._call.cluster.add_alone(call, again)
 
     def _note(self, rate: Rate | None) -> None:
@@ -191,7 +193,7 @@ def _hand_in(call: Call) -> Reply:
 def _several(call: Call) -> m.Message:
     ids = list(dict.fromkeys(task_id.strip() for task_id in call.query.ids.split(",") if task_id.strip()))
     if not 1 <= len(ids) <= MOST:
-        raise FieldError("ids", f"are {len(ids)}; name 1 to {MOST} submissions with commas between")
+        raise FieldError("ids", f"are {len(ids)}; name 1 to {MOST} submissions, separated by commas")
     valid_ids = [task_id for task_id in ids if is_id(task_id)]
     reply = TasksReply(tasks=[])
     if valid_ids:
@@ -207,7 +209,8 @@ def _several(call: Call) -> m.Message:
 
 _KEYS = {"Idempotency-Key": "1 to 120 characters; submissions without a key of their own get KEY/0, KEY/1 and so on"}
 ROUTES: list[Route] = [
-    Route("POST", "/submissions/batch", "submit_batch", "Hand in several; each is taken or refused by itself", _hand_in,
+    Route("POST", "/submissions/batch", "submit_batch", "Hand in several submissions; each is accepted or "
+                                                        "refused separately", _hand_in,
           "user", BatchReply, body=Batch, headers=_KEYS, calls=("add",), batch=True),
     Route("GET", "/submissions/batch", "get_batch", "Several submissions at once", _several, "user", SeveralReply,
           query=SeveralQuery, calls=("tasks",), batch=True),

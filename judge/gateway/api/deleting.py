@@ -55,12 +55,13 @@ def _purge(call: Call) -> m.Message:
 
 
 ROUTES: list[Route] = [
-    Route("POST", "/deletions/preview", "delete_preview", "The effects of a deletion, none of it done", None,
+    Route("POST", "/deletions/preview", "delete_preview", "Preview the effects of a deletion", None,
           "admin", DeletionPreview, body=DeletionWanted, calls=("delete_preview",)),
     Route("DELETE", "/submissions/<id>", "delete_submission", "Delete a finished submission",
           functools.partial(_delete, "submission"), "admin", Deleted, calls=("delete_submission",)),
     Route("DELETE", "/problems/<name>", "delete_problem", "Delete a problem; submissions to it stay",
           functools.partial(_delete, "problem"), "admin", Deleted, calls=("delete_problem",)),
-    Route("DELETE", "/users/<name>/data", "purge", "Delete a person's data; repeated until nothing is left", _purge,
+    Route("DELETE", "/users/<name>/data", "purge", "Delete a person's data; repeat the call until nothing is "
+                                                   "left", _purge,
           "admin", Purged, query=models.PurgeQuery, calls=("purge",)),
 ]  # fmt: skip

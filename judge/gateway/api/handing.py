@@ -50,11 +50,13 @@ def submission(limits: SubmissionLimits) -> m.Submission:
     if form:
         return _submission(fields, _sent(bounds), bounds)
     if (request.content_length or 0) > bounds.archive:
-        msg = f"the archive has {request.content_length} bytes; at most {bounds.archive} are taken"
+        msg = f"the archive has {request.content_length} bytes; at most {bounds.archive} are accepted"
         raise TooLargeError(msg, "files")
     body = request.get_data(cache=False)
     if not handed.is_archive("body.zip", body):
-        raise FieldError("files", "are no ZIP archive, as the Content-Type says; send one, or files as a form")
+        raise FieldError(
+            "files", "are not a ZIP archive, though the Content-Type says so; send one, or send the files as a form"
+        )
     return _submission(fields, [("body.zip", body)], bounds)
 
 
@@ -64,7 +66,7 @@ def _sent(bounds: handed.Bounds) -> list[tuple[str, bytes]]:
     for part, file in request.files.items(multi=True):
         _check_name(part)
         if part not in _FILES:
-            raise FieldError(part[:60], "is no field for a file; send the sources as 'files'")
+            raise FieldError(part[:60], "does not take a file; send the sources as 'files'")
         if not file.filename:
             continue
         if len(parts) >= bounds.files:
@@ -91,7 +93,7 @@ def _fields(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
         _check_name(key)
         name = _NAMES.get(key, key)
         if count >= _MOST:
-            raise FieldError(name[:60], f"is one field too many; at most {_MOST} are taken")
+            raise FieldError(name[:60], f"is one field too many; at most {_MOST} are accepted")
         if text == "":
             continue  # as forms send what was left out
         outer, _, inner = name.partition(".")

@@ -98,7 +98,7 @@ def cancel(cluster: Cluster, principal: Principal, task_id: str) -> m.Task:
     """Cancel one's own task, or any as an admin."""
     stored_task = own_task(cluster, principal, task_id)
     if stored_task.submission.user != principal.user and not principal.admin:
-        raise ForbiddenError(f"submission '{task_id}' is another user's; cancelling it takes a token of role admin")
+        raise ForbiddenError(f"submission '{task_id}' is another user's; cancelling it requires a token of role admin")
     task = cluster.call("cancel", m.TaskRef(id=task_id), m.Task)
     log.info("%s cancelled submission %s, now %s, trace %s", principal.user, task_id, task.status, task.trace)
     return show(cluster, principal, task)
@@ -179,7 +179,9 @@ def _output(call: Call) -> Reply:
         return _send_blob(call, result.stdout_blob)
     if result is not None and result.stdout is not None:
         return Reply(Response(result.stdout.encode("utf-8", "replace"), mimetype=BINARY, headers=_DOWNLOAD))
-    raise NotFoundError(f"submission '{task.id}' has no output to download: it was judged by tests, or is not done")
+    raise NotFoundError(
+        f"submission '{task.id}' has no output to download: it was judged with tests, or is not finished"
+    )
 
 
 def _source(call: Call) -> Reply:
@@ -238,7 +240,7 @@ def _sha(call: Call) -> str:
 def _error_kind(call: Call) -> m.Message:
     error_kind = answers.kind(call.params["code"])
     if error_kind is None:
-        raise NotFoundError(f"there is no code '{call.params['code'][:60]}' of an error")
+        raise NotFoundError(f"there is no error code '{call.params['code'][:60]}'")
     return error_kind
 
 
@@ -247,7 +249,9 @@ def _put_blob(call: Call) -> m.Message:
     config = call.services.config
     with blob_body(config.limits.blob_bytes, config.spool_dir) as body:
         if body.sha != sha:
-            raise FieldError("sha", f"does not name this content, whose SHA-256 is {body.sha}; it arrived damaged")
+            raise FieldError(
+                "sha", f"is not the SHA-256 of this content, which is {body.sha}; the content arrived damaged"
+            )
         call.cluster.put_blob(body.file, sha, body.length)
         return models.BlobReply(sha=sha, bytes=body.length)
 
@@ -300,8 +304,9 @@ def _remove_webhook(call: Call) -> m.Message:
 _IDEMPOTENCY = {"Idempotency-Key": "1 to 128 characters; the same key with the same submission gives the same task"}
 
 ROUTES: list[Route] = [
-    Route("POST", "/submissions", "submit", "Hand in a submission; with wait, its verdict", _add, "user", m.Task, 201,
-          also={200: "The Idempotency-Key was used before, here is its task"}, query=models.SubmitQuery,
+    Route("POST", "/submissions", "submit", "Hand in a submission; with wait, the answer "
+                                            "has its verdict", _add, "user", m.Task, 201,
+          also={200: "The Idempotency-Key was used before; this is its task"}, query=models.SubmitQuery,
           body=m.Submission, media=handing.MEDIA,
           read=handing.submission, headers=_IDEMPOTENCY,
           calls=("add",)),
@@ -310,7 +315,8 @@ ROUTES: list[Route] = [
           calls=("search",)),
     Route("GET", "/submissions/<id>", "get", "One submission; with wait, once it has changed", _get, "user", m.Task,
           query=models.TaskQuery, calls=("get",)),
-    Route("GET", "/submissions/<id>/output", "output", "All that a task without tests printed", _output, "user", BYTES,
+    Route("GET", "/submissions/<id>/output", "output", "The whole output of a task without "
+                                                       "tests", _output, "user", BYTES,
           calls=("get",)),
     Route("GET", "/submissions/<id>/source", "source", "The files handed in; several as a ZIP archive", _source,
           "user", BYTES, query=models.SourceQuery, calls=("get",)),
@@ -320,10 +326,10 @@ ROUTES: list[Route] = [
     Route("GET", "/executors", "executors", "The executors, their slots and languages",
           lambda call: executors(call.cluster, call.principal), "user",
           overview.ExecutorsReply, calls=("executors",)),
-    Route("POST", "/executors/<name>/drain", "drain", "Let an executor take no more work",
+    Route("POST", "/executors/<name>/drain", "drain", "Drain an executor: it gets no more work",
           lambda call: drain(call.cluster, call.principal, call.params["name"], on=True, reason=call.body.reason),
           "admin", overview.ExecutorState, body=models.DrainBody, calls=("drain",)),
-    Route("POST", "/executors/<name>/resume", "resume", "Let an executor take work again",
+    Route("POST", "/executors/<name>/resume", "resume", "Resume an executor: it gets work again",
           lambda call: drain(call.cluster, call.principal, call.params["name"], on=False, reason=""),
           "admin", overview.ExecutorState, calls=("drain",)),
     Route("GET", "/judicators", "judicators", "The judicators, and the members of etcd and MongoDB", _judicators,
@@ -331,8 +337,8 @@ ROUTES: list[Route] = [
     Route("GET", "/status", "status", "The cluster at a glance", lambda call: status(call.cluster, call.principal),
           "user", overview.StatusReply, calls=("status",)),
     Route("GET", "/health", "health", "The health of the cluster", _health, "none", models.Health,
-          also={503: "The cluster does not judge; faults says why"}, calls=("status",)),
-    Route("GET", "/alive", "alive", "A gateway's sign of life",
+          also={503: "The cluster does not judge; `faults` has the reasons"}, calls=("status",)),
+    Route("GET", "/alive", "alive", "Check that the gateway is alive",
           lambda _: models.Alive(version=judge.__version__), "none", models.Alive),
     Route("GET", "/problems", "problems", "All problems that you see", None, "user", ProblemsReply,
           calls=("problems",)),
@@ -342,9 +348,9 @@ ROUTES: list[Route] = [
           201, binary_body=True),
     Route("PUT", "/blobs/pack", "put_pack", "Store a pack of small blobs", _put_pack, "judge", models.PackReply, 201,
           binary_body=True),
-    Route("POST", "/blobs/missing", "missing_blobs", "The blobs of a list that it lacks", None, "judge", BlobsMissing,
+    Route("POST", "/blobs/missing", "missing_blobs", "Blobs of a list that are missing", None, "judge", BlobsMissing,
           body=BlobsWanted, calls=("blobs_missing",)),
-    Route("HEAD", "/blobs/<sha>", "head_blob", "Ask if a blob is stored", _head_blob, "judge", BYTES, errors=(400,)),
+    Route("HEAD", "/blobs/<sha>", "head_blob", "Whether a blob is stored", _head_blob, "judge", BYTES, errors=(400,)),
     Route("GET", "/blobs/<sha>", "get_blob", "A stored blob", lambda call: _send_blob(call, _sha(call)), "judge",
           BYTES, errors=(400,)),
     *batches.ROUTES,
@@ -357,16 +363,17 @@ ROUTES: list[Route] = [
     *problem_routes.ROUTES,
     *rejudge.ROUTES,
     *deleting.ROUTES,
-    Route("GET", "/audit", "audit", "The trail of acts, newest first", None, "admin", AuditReply, query=AuditQuery,
+    Route("GET", "/audit", "audit", "The audit trail, newest first", None, "admin", AuditReply, query=AuditQuery,
           calls=("audit",)),
-    Route("POST", "/audit/holds", "audit_hold", "Note that boot was told to leave a service alone", _hold, "admin",
+    Route("POST", "/audit/holds", "audit_hold", "Record in the audit trail that a service is held or "
+                                                "released", _hold, "admin",
           models.HoldNote, 201, body=models.HoldNote, calls=("audit_note",)),
     Route("GET", "/webhooks", "webhooks", "All webhooks", None, "admin", w.WebhooksReply, calls=("webhooks",)),
-    Route("POST", "/webhooks", "add_webhook", "Add a webhook, or change it; the secret is shown this once",
+    Route("POST", "/webhooks", "add_webhook", "Add a webhook, or change it; the secret is shown only once",
           _add_webhook, "admin", w.WebhookAdded, 201, body=w.WebhookAdd, calls=("webhook_add",)),
-    Route("DELETE", "/webhooks/<name>", "remove_webhook", "Remove a webhook and what waits for it", _remove_webhook,
+    Route("DELETE", "/webhooks/<name>", "remove_webhook", "Remove a webhook and its waiting calls", _remove_webhook,
           "admin", m.Empty, calls=("webhook_remove",)),
-    Route("POST", "/webhooks/<name>/ping", "ping_webhook", "Send a call that is about nothing",
+    Route("POST", "/webhooks/<name>/ping", "ping_webhook", "Send a test call",
           lambda call: call.cluster.call("webhook_ping", _webhook(call), w.Delivery), "admin", w.Delivery, 201,
           calls=("webhook_ping",)),
     Route("GET", "/deliveries", "deliveries", "Calls to receivers, newest first", None, "admin", w.DeliveriesReply,
@@ -379,7 +386,7 @@ ROUTES: list[Route] = [
     Route("GET", "/languages", "languages", "The languages that live executors judge",
           lambda call: models.LanguagesReply(languages=languages(call.cluster)), "user", models.LanguagesReply,
           calls=("executors",)),
-    Route("GET", "/whoami", "whoami", "The token's owner, and what they may take",
+    Route("GET", "/whoami", "whoami", "The token's owner, and their limits",
           lambda call: whoami(call.cluster, call.principal), "user", overview.Whoami, calls=("usage",)),
     Route("GET", "/errors/<code>", "error_kind", "The meaning of an error's code", _error_kind, "none",
           answers.ErrorKind),

@@ -33,7 +33,7 @@ class LanguageInfo(m.Message):
     name: str
     title: str
     suffixes: list[str] = Field(default_factory=list)
-    version: str = Field(default="", description="as the executors report it; all of them when they differ")
+    version: str = Field(default="", description="as the executors report it; all versions if they differ")
     executors: int = Field(default=0, description="how many live executors have it")
 
 
@@ -96,7 +96,7 @@ class BlobReply(m.Message):
 class PurgeQuery(m.Message):
     """The query of a purge that goes on where an earlier call ended; see PurgeRequest."""
 
-    until: Moment | None = Field(default=None, description="the `until` of the answer before, while `left` is not 0")
+    until: Moment | None = Field(default=None, description="the `until` of the previous answer, while `left` is not 0")
 
 
 class HoldNote(m.Message):
@@ -106,7 +106,7 @@ class HoldNote(m.Message):
     host: str = Field(min_length=1, max_length=120)
     service: str = Field(min_length=1, max_length=64)
     reason: str = Field(default="", max_length=300)
-    seconds: int = Field(default=0, ge=0, le=10**8, description="how long, at the most")
+    seconds: int = Field(default=0, ge=0, le=10**8, description="the longest time of the hold")
 
 
 class RejudgeBody(m.Message):
@@ -120,9 +120,9 @@ class RejudgeBody(m.Message):
 class RejudgeDiffQuery(m.Message):
     """The part of a comparison that is wanted; see RejudgeDiffRequest."""
 
-    all: bool = Field(default=False, description="also those whose verdict stays, or is not known yet")
+    all: bool = Field(default=False, description="also those whose verdict is unchanged or not available yet")
     limit: int = Field(default=100, ge=1, le=500)
-    after: m.TaskId | None = Field(default=None, description="the `next` of the page before")
+    after: m.TaskId | None = Field(default=None, description="the `next` of the previous page")
 
 
 class PasswordBody(m.Message):

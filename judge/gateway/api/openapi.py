@@ -20,26 +20,26 @@ Hand in programs, follow how they are judged, and look at the cluster.
 
 Every call but health, alive and this document takes `Authorization: Bearer TOKEN`. A token of role *user* sees and
 cancels its own submissions only. Errors of every kind are an `ErrorBody`: a stable `code`, one sentence in `error` and,
-where one is at fault, the `field`; who asks for `application/problem+json` gets the same as a `Problem` (RFC 9457).
+where a field is wrong, the `field`; with `Accept: application/problem+json` it is a `Problem` (RFC 9457).
 503 and 504 mean that the same call may succeed later (`Retry-After`, seconds); with an `Idempotency-Key` it is always
 safe to hand in again. Answers to GET have an `ETag`; with it in `If-None-Match` the answer is 304 while nothing has
-changed. A list's next page begins where `next` says, and `Link` has its address.
+changed. `next` in a list is where its next page begins, and `Link` has the address of that page.
 Times are seconds, sizes are bytes.
 """
 
 _STATUS = {
     200: "Done",
     201: "Made",
-    400: "Something about the request is wrong; the answer says what",
-    401: "No token, or an unknown one",
-    403: "Known, but not allowed to do this",
-    404: "There is no such thing, or it is somebody else's",
-    409: "The state of things does not allow this, or the Idempotency-Key was used for something else",
-    411: "The body's length is not said in advance",
+    400: "The request is wrong; the answer says in what",
+    401: "The token is missing or unknown",
+    403: "The token's owner may not do this",
+    404: "There is no such object, or it belongs to somebody else",
+    409: "The current state does not allow this, or the Idempotency-Key was used for something else",
+    411: "The request has no Content-Length",
     413: "The body or the source is too large",
-    415: "The body is of a type that this call does not take",
-    422: "No submission meets the conditions",
-    429: "This user has all that one may have, or tokens that are not known came from this address too often",
+    415: "This call does not support the body's media type",
+    422: "No submission matches the conditions",
+    429: "A limit of the user is reached, or this address has sent too many unknown tokens",
     431: "The address and headers are larger than 32 KiB together",
     503: "The judge's servers do not answer at the moment",
     504: "The judge's servers did not answer in time",
@@ -78,7 +78,9 @@ def _responses(route: Route, good: Mapping[str, Any]) -> dict[str, Any]:
     """The possible answers to a call, by status; `good` is the content of an answer without error."""
     error = _content({"$ref": "#/components/schemas/ErrorBody"})
     error |= _content({"$ref": "#/components/schemas/Problem"}, PROBLEM)
-    also = {http.HTTPStatus.NOT_MODIFIED.value: "If-None-Match names what would be answered"} if route.tagged else {}
+    also = (
+        {http.HTTPStatus.NOT_MODIFIED.value: "If-None-Match has the ETag of the current answer"} if route.tagged else {}
+    )
     also |= route.also
     responses: dict[str, Any] = {}
     for status in [route.status, *also]:
@@ -105,7 +107,7 @@ def _operation(route: Route, refs: dict[tuple[Any, JsonSchemaMode], Any], schema
         for name, schema in schemas[route.query.__name__]["properties"].items():
             parameters.append(_parameter(name, "query", dict(schema), required=name in required))
     if route.tagged:
-        parameters.append(_parameter("If-None-Match", "header", {"type": "string"}, "the ETag of what the caller has"))
+        parameters.append(_parameter("If-None-Match", "header", {"type": "string"}, "the ETag of the caller's copy"))
     parameters += [_parameter(name, "header", {"type": "string"}, text) for name, text in route.headers.items()]
     operation: dict[str, Any] = {
         "operationId": route.name,

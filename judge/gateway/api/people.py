@@ -75,12 +75,12 @@ def make_token(cluster: Cluster, principal: Principal, form: p.TokenWanted) -> p
     """
     user = form.user or principal.user
     if user != principal.user and not principal.admin:
-        raise ForbiddenError(f"user: '{principal.user}' may make tokens of their own only; leave the field out")
+        raise ForbiddenError(f"user: '{principal.user}' may only make their own tokens; leave the field out")
     surplus = set(form.scopes) - principal.scopes
     if surplus:
-        raise ForbiddenError(f"scopes: '{min(surplus)}' is more than the token has that you came with")
+        raise ForbiddenError(f"scopes: the token of this request does not have '{min(surplus)}'; leave it out")
     if beyond := set(form.scopes) - set(givable(principal)):
-        raise ForbiddenError(f"scopes: '{min(beyond)}' takes an account of role {min(beyond)}; leave it out")
+        raise ForbiddenError(f"scopes: '{min(beyond)}' requires an account of role {min(beyond)}; leave it out")
     if form.expires is not None and form.days is not None:
         raise FieldError("days", "is given together with 'expires'; give one of the two")
     token = auth.new_account_token()
@@ -99,7 +99,7 @@ def make_token(cluster: Cluster, principal: Principal, form: p.TokenWanted) -> p
 def tokens(cluster: Cluster, principal: Principal, query: p.TokensQuery) -> p.TokensReply:
     """One's own tokens, or as an admin anybody's."""
     if query.user not in {None, principal.user} and not principal.admin:
-        raise ForbiddenError(f"user: '{principal.user}' may list tokens of their own only; leave the field out")
+        raise ForbiddenError(f"user: '{principal.user}' may only list their own tokens; leave the field out")
     owner = query.user if principal.admin else principal.user
     return cluster.call("tokens", query.model_copy(update={"user": owner}), p.TokensReply)
 
@@ -154,7 +154,7 @@ ROUTES: list[Route] = [
           calls=("users",)),
     Route("POST", "/users", "add_user", "Make an account", None, "admin", p.User, 201, body=p.UserAdd,
           calls=("user_add",)),
-    Route("POST", "/users/batch", "add_users", "Make many accounts of role user, or none",
+    Route("POST", "/users/batch", "add_users", "Make many accounts of role user; all or none",
           lambda call: add_all(call.cluster, call.principal, call.body), "admin", p.UsersAdded, 201, body=p.UsersAdd,
           calls=("users_add",)),
     Route("GET", "/users/<name>", "user", "One account",
@@ -165,17 +165,18 @@ ROUTES: list[Route] = [
           p.User, body=p.UserFields, calls=("user_change",)),
     Route("PUT", "/users/<name>/password", "set_password", "Set a password; sessions of the user end", _password,
           "admin", m.Empty, body=models.PasswordBody, calls=("user_password",)),
-    Route("DELETE", "/users/<name>", "delete_user", "Forget an account whose data is gone", _delete, "admin", m.Empty,
+    Route("DELETE", "/users/<name>", "delete_user", "Delete an account whose data has "
+                                                    "been deleted", _delete, "admin", m.Empty,
           calls=("user_delete",)),
-    Route("GET", "/tokens", "tokens", "One's own tokens, newest first; as an admin anybody's",
+    Route("GET", "/tokens", "tokens", "The caller's tokens, newest first; admins may list anybody's",
           lambda call: tokens(call.cluster, call.principal, call.query), "user", p.TokensReply, query=p.TokensQuery,
           calls=("tokens",), scope="account"),
-    Route("POST", "/tokens", "make_token", "Make a token, which is shown this once", _make_token, "user", p.TokenMade,
+    Route("POST", "/tokens", "make_token", "Make a token; it is shown only once", _make_token, "user", p.TokenMade,
           201, body=p.TokenWanted, calls=("token_create",), scope="account"),
     Route("DELETE", "/tokens/<id>", "revoke_token", "Revoke a token",
           lambda call: revoke(call.cluster, call.principal, call.params["id"]), "user", m.Empty,
           calls=("token_revoke",), scope="account"),
-    Route("PUT", "/password", "own_password", "Change one's own password; other sessions end", _own_password, "user",
+    Route("PUT", "/password", "own_password", "Change the caller's password; other sessions end", _own_password, "user",
           m.Empty, body=models.OwnPasswordBody, calls=("user_password",), scope="account"),
     Route("DELETE", "/sessions", "end_sessions", "Log out everywhere: all sessions of the pages end", _end_sessions,
           "user", m.Empty, calls=("session_end",), scope="account"),

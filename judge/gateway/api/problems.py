@@ -34,7 +34,7 @@ class StatementInfo(m.Message):
     kind: str = Field(description="md, html, pdf, tex or txt")
     name: str
     file: m.Sha256
-    html: bool = Field(description="whether it can be had as HTML")
+    html: bool = Field(description="whether it is available as HTML")
 
 
 class SampleInfo(m.Message):
@@ -65,7 +65,7 @@ class ProblemDetails(ProblemInfo):
     statements: list[StatementInfo] = Field(default_factory=list)
     samples: list[SampleInfo] = Field(default_factory=list)
     attachments: list[AttachmentInfo] = Field(default_factory=list)
-    limit_origin: LimitOrigin | None = Field(default=None, description="how the time limit came about")
+    limit_origin: LimitOrigin | None = Field(default=None, description="the origin of the time limit")
     format: str = ""
     dialect: str = ""
     origin: str = ""
@@ -223,7 +223,7 @@ def _file(call: Call) -> Reply:
 def _verified(call: Call) -> m.Message:
     verification: Verification = call.body
     if verification.problem != call.params["name"]:
-        raise FieldError("problem", f"is '{verification.problem}', but the address is of '{call.params['name'][:60]}'")
+        raise FieldError("problem", f"is '{verification.problem}', but the address names '{call.params['name'][:60]}'")
     return call.cluster.call("problem_verified", verification, m.Empty)
 
 
@@ -236,10 +236,10 @@ ROUTES: list[Route] = [
     Route("GET", "/problems/<name>/statement", "statement", "A problem's statement as HTML", _statement, "user",
           StatementReply, query=StatementQuery, calls=("problems", "problem_statements")),
     Route("GET", "/problems/<name>/files/<sha>", "problem_file", "A file of a statement, a sample or an attachment",
-          _file, "user", BYTES, also={304: "If-None-Match names this content"}, calls=("problems",)),
+          _file, "user", BYTES, also={304: "If-None-Match has the ETag of this content"}, calls=("problems",)),
     Route("GET", "/problems/<name>/verification", "verification", "The outcome of verifying a problem",
           lambda call: verification(call.cluster, call.params["name"]), "judge",
           VerificationReply, calls=("problem_verification",)),
-    Route("POST", "/problems/<name>/verification", "verified", "Keep what came of verifying a problem", _verified,
+    Route("POST", "/problems/<name>/verification", "verified", "Store the outcome of verifying a problem", _verified,
           "judge", m.Empty, 201, body=Verification, calls=("problem_verified",)),
 ]  # fmt: skip

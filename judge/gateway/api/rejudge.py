@@ -79,22 +79,22 @@ def _act(call: Call, *, apply: bool) -> m.Message:
     return act(call.cluster, call.principal, number_of(call.params["id"]), apply=apply, key=_key())
 
 
-_HEADERS = {"Idempotency-Key": "1 to 128 characters; the same key again is the same call again"}
+_HEADERS = {"Idempotency-Key": "1 to 128 characters; a repeated call with the same key does nothing more"}
 
 ROUTES: list[Route] = [
-    Route("POST", "/rejudgings/preview", "rejudge_preview", "The extent of a rejudging with this filter", None,
+    Route("POST", "/rejudgings/preview", "rejudge_preview", "Preview a rejudging with this filter", None,
           "judge", r.RejudgePreview, body=r.RejudgeFilter, calls=("rejudge_preview",)),
-    Route("POST", "/rejudgings", "rejudge_start", "Judge submissions again, behind everything live", _start, "judge",
+    Route("POST", "/rejudgings", "rejudge_start", "Judge submissions again, at low priority", _start, "judge",
           r.Rejudging, 201, body=models.RejudgeBody, headers=_HEADERS, calls=("rejudge_start",)),
     Route("GET", "/rejudgings", "rejudgings", "The rejudgings, newest first", None, "judge", r.RejudgingsReply,
           query=r.RejudgingsRequest, calls=("rejudgings",)),
-    Route("GET", "/rejudgings/<id>", "rejudging", "One rejudging and how far it is",
+    Route("GET", "/rejudgings/<id>", "rejudging", "One rejudging and its progress",
           lambda call: call.cluster.call("rejudging", r.RejudgingRef(id=number_of(call.params["id"])), r.Rejudging),
           "judge", r.Rejudging, calls=("rejudging",)),
-    Route("GET", "/rejudgings/<id>/diff", "rejudge_diff", "Old verdicts against new ones", _diff, "judge",
+    Route("GET", "/rejudgings/<id>/diff", "rejudge_diff", "Old and new verdicts", _diff, "judge",
           r.RejudgeDiff, query=models.RejudgeDiffQuery, calls=("rejudge_diff",)),
-    Route("POST", "/rejudgings/<id>/apply", "rejudge_apply", "Let all new verdicts count, at once",
+    Route("POST", "/rejudgings/<id>/apply", "rejudge_apply", "Apply all new verdicts at once",
           lambda call: _act(call, apply=True), "judge", r.Rejudging, headers=_HEADERS, calls=("rejudge_apply",)),
-    Route("POST", "/rejudgings/<id>/cancel", "rejudge_cancel", "Drop it as a whole; no verdict changes",
+    Route("POST", "/rejudgings/<id>/cancel", "rejudge_cancel", "Cancel a rejudging; no verdict changes",
           lambda call: _act(call, apply=False), "judge", r.Rejudging, headers=_HEADERS, calls=("rejudge_cancel",)),
 ]  # fmt: skip

@@ -67,7 +67,7 @@ def _members(cluster: Cluster, group: str) -> Iterator[str]:
 
 
 ROUTES: list[Route] = [
-    Route("GET", "/results", "results", "What each person has reached in each problem, part by part",
+    Route("GET", "/results", "results", "Results of each person in each problem, page by page",
           lambda call: results(call.cluster, call.principal, call.query), "judge", r.ResultsReply,
           query=r.ResultsQuery, calls=("search", "users", "names")),
 ]  # fmt: skip

@@ -326,7 +326,7 @@ def _dispatch(services: Services, route: Route, params: Mapping[str, str]) -> Re
         raise
     asking.begin(principal)
     if route.role != "none" and RANK[principal.role] < RANK[route.role]:
-        raise ForbiddenError(f"user '{principal.user}' may not do this; it takes a token of role {route.role}")
+        raise ForbiddenError(f"user '{principal.user}' may not do this; it requires a token of role {route.role}")
     if route.needs:
         principal.may(route.needs)
     query = parse_query(route.query) if route.query else None
@@ -356,7 +356,7 @@ def _check_size(limit: int) -> None:
     if request.content_length is None:
         raise LengthError("the body has no Content-Length; send it whole instead of in chunks")
     if request.content_length > limit:
-        raise TooLargeError(f"the blob has {request.content_length} bytes, at most {limit} are taken")
+        raise TooLargeError(f"the blob has {request.content_length} bytes, at most {limit} are accepted")
     request.max_content_length = limit
 
 

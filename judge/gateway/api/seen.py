@@ -86,7 +86,7 @@ def search(cluster: Cluster, principal: Principal, query: m.SearchRequest) -> m.
     if principal.judges:
         return cluster.call("search", query, m.SearchReply)
     if query.user not in {None, principal.user}:
-        raise ForbiddenError(f"user: '{principal.user}' may search their own submissions only")
+        raise ForbiddenError(f"user: '{principal.user}' may only search their own submissions")
     reply = cluster.call("search", query.model_copy(update={"user": principal.user}), m.SearchReply)
     own_tests = _own_tests(cluster, principal, reply.tasks)
     # A list has no results of tests, so it does not matter which are samples.

@@ -28,13 +28,17 @@ class ListenQuery(m.Message):
 
     user: str | None = Field(default=None, max_length=64)
     system: bool = Field(default=False, description="runs of imports and of statements as well")
-    after: str | None = Field(default=None, max_length=40, description="as Last-Event-ID, for who cannot send that")
+    after: str | None = Field(
+        default=None, max_length=40, description="instead of Last-Event-ID, for clients that cannot send it"
+    )
 
 
 class FollowQuery(m.Message):
     """From where on."""
 
-    after: str | None = Field(default=None, max_length=40, description="as Last-Event-ID, for who cannot send that")
+    after: str | None = Field(
+        default=None, max_length=40, description="instead of Last-Event-ID, for clients that cannot send it"
+    )
 
 
 def _last(call: Call) -> str:
@@ -44,7 +48,7 @@ def _last(call: Call) -> str:
 def _no_place() -> FieldError:
     """The refusal of an id, by the name under which it came."""
     came = _LAST if request.headers.get(_LAST, "").strip() else "after"
-    return FieldError(came, "is no id of an event of this stream; leave it out to begin now")
+    return FieldError(came, "is not the id of an event of this stream; leave it out to begin now")
 
 
 def _stream(call: Call, **wish: Any) -> Reply:
@@ -61,7 +65,7 @@ def _listen(call: Call) -> Reply:
     user = call.query.user
     if not call.principal.admin:
         if user not in {None, call.principal.user}:
-            raise ForbiddenError(f"user: '{call.principal.user}' may listen to their own submissions only")
+            raise ForbiddenError(f"user: '{call.principal.user}' may only follow their own submissions")
         user = call.principal.user
     after = _last(call)
     try:
@@ -82,11 +86,11 @@ def _follow(call: Call) -> Reply:
     return _stream(call, submission=task.id, user=task.submission.user, version=version)
 
 
-_HEADERS = {_LAST: "the id of the last event that was heard; what has happened since is sent first"}
+_HEADERS = {_LAST: "the id of the last event received; later events are sent first"}
 ROUTES: list[Route] = [
-    Route("GET", "/events", "events", "Changes of submissions as they happen: one's own, for admins all", _listen,
+    Route("GET", "/events", "events", "Changes of submissions as they happen: the caller's, or all for admins", _listen,
           "user", EVENTS, query=ListenQuery, headers=_HEADERS, calls=("changes",)),
     Route("GET", "/submissions/<id>/events", "follow", "Changes of one submission until it is done", _follow, "user",
-          EVENTS, query=FollowQuery, headers=_HEADERS, also={204: "It is done, and nothing has happened since"},
+          EVENTS, query=FollowQuery, headers=_HEADERS, also={204: "It is finished, and nothing has changed since"},
           calls=("get", "changes")),
 ]  # fmt: skip

@@ -149,7 +149,7 @@ class Judge0Api:
         if token is None and settings.guest:
             visitor = Principal(settings.guest, "user", "")
             if not identities.allows(visitor):
-                raise UnauthorizedError("guests are not let in now; send a token in the header X-Auth-Token")
+                raise UnauthorizedError("guests have no access now; send a token in the header X-Auth-Token")
             asking.begin(visitor)
             return visitor
         if token is None:
@@ -157,7 +157,7 @@ class Judge0Api:
         principal = identities.by_token(token, request.remote_addr or "")
         if principal is None:
             self.services.notes.refused("judge0")
-            raise UnauthorizedError("this token is not known here; ask the operator of the cluster for a new one")
+            raise UnauthorizedError("unknown token; ask the operator of the cluster for a new one")
         asking.begin(principal)
         principal.may("read" if in_address or request.method in {"GET", "HEAD"} else "submit")
         return principal
@@ -224,7 +224,7 @@ class Judge0Api:
     def index(self, principal: Principal) -> Any:
         """The caller's submissions, an admin's are all, newest first, by pages."""
         if not principal.fingerprint:
-            raise ForbiddenError("a list of submissions takes a token; send it in the header X-Auth-Token")
+            raise ForbiddenError("a list of submissions requires a token; send it in the header X-Auth-Token")
         names = wire.fields()
         page, page_size = wire.whole_number("page", 1), wire.whole_number("per_page", _PAGE)
         if page <= 0:
@@ -257,7 +257,7 @@ class Judge0Api:
             handlers.cancel(self.services.cluster, principal, task.id)
             return self._document(principal, self._own_task(principal, token), names, base64=True)
         if not principal.admin:
-            raise ForbiddenError("deleting takes a token of role admin")
+            raise ForbiddenError("deleting requires a token of role admin")
         if not self.services.config.judge0.delete:
             raise wire.Judge0RefusalError(400, "delete not allowed")
         number = answers.status(task)
@@ -406,7 +406,7 @@ class Judge0Api:
     def authorize(self, principal: Principal) -> Response:
         """The check of an operator's token: an empty answer when the caller may do what operators may."""
         if not principal.admin:
-            raise ForbiddenError("this takes a token of role admin")
+            raise ForbiddenError("this requires a token of role admin")
         return wire.plain("")
 
 

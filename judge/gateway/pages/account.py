@@ -30,7 +30,9 @@ def login() -> Any:
     if request.method in {"GET", "HEAD"}:
         return redirect(target, 303) if services.identities.by_session() else _login_page(target)
     if not auth.csrf_valid(request):
-        return _login_page(target, "This page was too old, or your browser keeps no cookies. Please try again.", 400)
+        return _login_page(
+            target, "This page was too old, or your browser does not accept cookies. Please try again.", 400
+        )
     try:
         principal, method = _proved()
     except UnauthorizedError as exc:
@@ -52,9 +54,9 @@ def _proved() -> tuple[Principal, str]:
     if token:
         principal = services.identities.by_token(token, asking.origin())
         if principal is None:
-            raise UnauthorizedError("This token is not known here. Check that you have copied all of it.")
+            raise UnauthorizedError("This token is unknown. Check that you have copied all of it.")
         return principal, "token"
-    mismatch = UnauthorizedError("This name and password do not belong together. Check both.")
+    mismatch = UnauthorizedError("The name or the password is wrong. Check both.")
     if not name or len(name) > 64 or len(password) > p.PASSWORD_MOST:
         raise mismatch
     device = devices.device_of(request, name)
@@ -143,7 +145,7 @@ def _me(new_token: p.TokenMade | None = None, error: str = "", about: str = "") 
 
 @page("/me/tokens", "POST", name="token_make", scope="account")
 def make_token() -> Any:
-    """The page with the new token, which is shown this once."""
+    """The page with the new token, which is shown only once."""
     try:
         new_token = people.make_token(services.cluster, g.principal, token_wanted())
     except JudgeError as exc:
@@ -156,7 +158,7 @@ def make_token() -> Any:
 def revoke(token: str) -> Any:
     """Back to the page; who has come in with this token is out."""
     people.revoke(services.cluster, g.principal, token)
-    flash("Revoked. What used this token is refused from now on.", "good")
+    flash("Revoked. Programs with this token are refused from now on.", "good")
     return redirect(url_for("me"), 303)
 
 
@@ -167,7 +169,7 @@ def password() -> Any:
     if passwords["password"] != passwords["again"]:
         return _me(error="the two entries of the new password differ", about="password"), 400
     if max(map(len, passwords.values())) > p.PASSWORD_MOST:
-        return _me(error=f"a password has {p.PASSWORD_MOST} characters at most", about="password"), 400
+        return _me(error=f"a password may have at most {p.PASSWORD_MOST} characters", about="password"), 400
     try:
         people.own_password(
             services.cluster, g.principal, old=passwords["old"], password=passwords["password"],
@@ -175,7 +177,7 @@ def password() -> Any:
         )  # fmt: skip
     except JudgeError as exc:
         return _me(error=reason(exc), about="password"), exc.http_status
-    flash("Your password is changed. Your other sessions have ended; tokens stay.", "good")
+    flash("Your password is changed. Your other sessions have ended; your tokens stay valid.", "good")
     return redirect(url_for("me"), 303)
 
 

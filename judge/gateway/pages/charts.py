@@ -168,7 +168,7 @@ def waiting(reply: FiguresReply) -> Chart:
     return Chart(
         "waiting", "Waiting", summary, _ticks(top, integer, counts=True), _SPANS[reply.span],
         lines=[_line(values, top, "live", area=True)], keys=[Key("live", "most waiting at once")],
-        empty="" if last is not None else "Nobody has looked yet; the first figures come within seconds.",
+        empty="" if last is not None else "There are no figures yet; the first come within seconds.",
     )  # fmt: skip
 
 
@@ -182,7 +182,7 @@ def judged(reply: FiguresReply) -> Chart:
         for point in reply.points
     ]
     total, again = (sum(getattr(point, name) for point in reply.points) for name in ("judged", "rejudged"))
-    summary = f"{_plural(total, 'submission')} came to a verdict, and {_plural(again, 'run')} of rejudgings."
+    summary = f"{_plural(total, 'submission')} got a verdict, and {_plural(again, 'run')} of rejudgings."
     keys = [Key("good", "submissions", f"{total:,}"), *([Key("size", "rejudgings", f"{again:,}")] if again else [])]
     unit = "a minute" if reply.span == "hour" else f"in {reply.seconds // 60} minutes"
     return Chart(
@@ -271,7 +271,8 @@ def drift(starts: Iterable[Start]) -> Chart | None:
     ]
     ticks = [(middle - part * half, f"{part * top * 100:+.3g} %" if part else "0 %") for part in (-1, 0, 1)]
     summary = (
-        f"At the last of {_plural(len(calibrated), 'start')} the slowest core took {values[-1]:+.1%} of its first time."
+        f"At the last of {_plural(len(calibrated), 'start')}, the slowest core took {values[-1]:+.1%} of its first "
+        "time."
     )
     ends = ("first of these", "", "last")
     return Chart(

@@ -171,13 +171,13 @@ class SubmitForm:
 
 
 def _untold(filename: str) -> str:
-    return f"The name '{filename[-60:]}' does not tell it; choose one"
+    return f"The language is not clear from the name '{filename[-60:]}'; choose one"
 
 
 _RANGES = {
-    "cpu": "Take more than 0 and at most 60 seconds",
-    "wall": "Take more than 0 and at most 120 seconds",
-    "memory": "Take 4 to 4096 MiB",
+    "cpu": "Enter more than 0 and at most 60 seconds",
+    "wall": "Enter more than 0 and at most 120 seconds",
+    "memory": "Enter 4 to 4096 MiB",
 }
 
 

@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 _PER_PAGE = 25
 _LATEST = 8
 _OPEN = {"GET", "HEAD"}
-_MACHINES = "what is said of the cluster's machines"
+_MACHINES = "information about the cluster's machines"
 # Forms with what somebody typed: it comes back whatever is wrong with the request.
 _SUBMITTING = {"submit", "problem_submit"}
 
@@ -111,7 +111,7 @@ def cancel(task_id: str) -> Any:
     before = seen.own_task(services.cluster, g.principal, task_id)
     task = api.cancel(services.cluster, g.principal, task_id)
     if before.done:
-        flash("It was finished already; its verdict stays.", "warn")
+        flash("It was already finished; its verdict stays.", "warn")
     elif task.status is m.Status.CANCELLED:
         flash("Cancelled.", "good")
     return redirect(url_for("submission", task_id=task_id), 303)
@@ -223,7 +223,7 @@ def _guarded(row: Page) -> View:
         if not g.csrf_valid and row.name not in _SUBMITTING:
             raise UsageError("this form is too old; go back, load the page again and repeat")
         if auth.RANK[principal.role] < auth.RANK[row.role]:
-            raise ForbiddenError(f"{row.subject} takes a token of role {row.role}")
+            raise ForbiddenError(f"{row.subject} requires a token of role {row.role}")
         return row.view(**params)
 
     return inner

@@ -131,7 +131,7 @@ def _run(name: str, form: forms.SubmitForm, *, samples: bool) -> submitting.Outc
         form.fail(exc)
         return submitting.Outcome(status=exc.http_status)
     if not view.runnable or (samples and not view.sample_tests):
-        form.errors[""] = "A program for this problem runs with the whole problem only; submit it"
+        form.errors[""] = "A program for this problem only runs with the whole problem; submit it"
         return submitting.Outcome()
     limits = m.LimitsOverride(
         cpu=min(info.limits.cpu, 60),

@@ -55,4 +55,4 @@ def _named(values: Any) -> tuple[str, str]:
         name = str(values.get(kind, "")).strip()
         if name:
             return kind, name
-    raise NotFoundError("nothing is named that could be deleted; begin at a submission, problem or user")
+    raise NotFoundError("the link names nothing to delete; begin at the page of a submission, problem or user")

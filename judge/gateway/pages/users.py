@@ -49,7 +49,7 @@ def add() -> Any:
 
 @page("/users/import", "POST", name="users_import", role="admin")
 def import_users() -> Any:
-    """The page with the new passwords, which are shown this once; or what is wrong with the list."""
+    """The page with the new passwords, which are shown only once; or what is wrong with the list."""
     file = request.files.get("file")
     try:
         if file is None or not file.filename:
@@ -85,7 +85,7 @@ def change(name: str) -> Any:
     """What the pressed button says."""
     action = request.form.get("do", "")
     if action not in _ACTIONS:
-        raise UsageError("do: says nothing that can be done; load the page again")
+        raise UsageError("do: unknown action; load the page again")
     try:
         sentence = _ACTIONS[action](people.user_name(name))
     except NotFoundError:
@@ -116,7 +116,7 @@ def _disable(name: str) -> str:
 
 def _enable(name: str) -> str:
     people.change(services.cluster, g.principal, name, p.UserFields(disabled=False))
-    return f"{name} may come in again."
+    return f"{name} may log in again."
 
 
 def _password(name: str) -> str:
@@ -139,7 +139,7 @@ _ACTIONS = {"save": _save, "disable": _disable, "enable": _enable, "password": _
 
 @page("/users/<name>/tokens", "POST", name="user_token", role="admin")
 def make_token(name: str) -> Any:
-    """The page with the new token, which is shown this once."""
+    """The page with the new token, which is shown only once."""
     try:
         new_token = people.make_token(services.cluster, g.principal, token_wanted(people.user_name(name)))
     except JudgeError as exc:

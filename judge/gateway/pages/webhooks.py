@@ -43,7 +43,7 @@ def _page(*, added: w.WebhookAdded | None = None, error: str = "", status: int =
 
 @page("/webhooks/add", "POST", name="webhook_add", role="admin")
 def add() -> Any:
-    """The page with the secret, which is shown this once, or with what is wrong."""
+    """The page with the secret, which is shown only once, or with what is wrong."""
     names = ("name", "url", "user", "problem")
     fields: dict[str, Any] = {name: value for name in names if (value := request.form.get(name, "").strip())}
     try:
@@ -73,7 +73,7 @@ def act(action: str) -> Any:
 def _ping(form: Mapping[str, str]) -> str:
     ref = w.WebhookRef(name=form.get("name", ""))
     services.cluster.call("webhook_ping", ref, w.Delivery)
-    return f"A call about nothing is on its way to {ref.name}; what became of it is in the list below."
+    return f"A test call to {ref.name} is on its way; its outcome appears in the list below."
 
 
 def _resend(form: Mapping[str, str]) -> str:
@@ -85,7 +85,7 @@ def _remove(form: Mapping[str, str]) -> str:
     ref = w.WebhookRef(name=form.get("name", ""))
     services.cluster.call("webhook_remove", ref, m.Empty)
     log.info("%s removed webhook '%s'", g.principal.user, ref.name)
-    return f"Removed: {ref.name}, and what waited for it."
+    return f"Removed: {ref.name}, and its waiting calls."
 
 
 _ACTIONS = {"ping": _ping, "resend": _resend, "remove": _remove}

@@ -127,9 +127,9 @@ def harmless_svg(data: bytes) -> bytes:
     try:
         root = parse(data)
         if sum(1 for _ in root.iter()) > _SVG_ELEMENTS:
-            raise PackageError(f"the picture has more than {_SVG_ELEMENTS} elements; draw it simpler")
+            raise PackageError(f"the picture has more than {_SVG_ELEMENTS} elements; simplify it")
         if root.tag != f"{{{_SVG}}}svg":
-            raise PackageError("the picture is no SVG; its root element must be svg")
+            raise PackageError("the picture is not an SVG; its root element must be svg")
         _strip(root)
         _count(root)
         _check_sheets(root)
@@ -139,7 +139,7 @@ def harmless_svg(data: bytes) -> bytes:
     except DefusedXmlException as exc:
         raise PackageError("the picture declares entities; save it as plain SVG") from exc
     except (ET.ParseError, RecursionError, ValueError, LookupError) as exc:
-        raise PackageError(f"the picture is no SVG that can be read: {str(exc)[:80]}") from exc
+        raise PackageError(f"the picture is not a readable SVG: {str(exc)[:80]}") from exc
     return cleaned
 
 
@@ -169,7 +169,7 @@ class _Drawn:
         self.lines += part.lines * times
         self.points += part.points * times
         if self.shapes > _SVG_SHAPES:
-            raise PackageError(f"the picture draws more than {_SVG_SHAPES} shapes; draw it simpler")
+            raise PackageError(f"the picture draws more than {_SVG_SHAPES} shapes; simplify it")
 
 
 def _count(root: ET.Element) -> None:
@@ -182,7 +182,7 @@ def _count(root: ET.Element) -> None:
 
     def count(part: ET.Element, deep: int) -> _Drawn:
         if deep > _SVG_DEEPEST:
-            raise PackageError(f"the picture has parts in parts, more than {_SVG_DEEPEST} deep; draw it simpler")
+            raise PackageError(f"the picture has more than {_SVG_DEEPEST} levels of nested parts; simplify it")
         if part not in costs:
             costs[part] = None  # as long as it is being counted
             total = _alone(part)
@@ -266,12 +266,12 @@ def _check_sheets(root: ET.Element) -> None:
     sheets = "".join(text for part in root.iter(f"{{{_SVG}}}style") for text in part.itertext())
     if not sheets:
         return
-    too_much = PackageError("the picture's style sheet has too many rules for so many elements; write attributes")
+    too_much = PackageError("the picture's style sheet has too many rules for its number of elements; use attributes")
     if len(sheets) > _SHEET_BYTES:
         raise too_much
     selectors, rules = _RULE.subn(" ", sheets)
     if not _SELECTORS.fullmatch(selectors) or _FILTERS.search(sheets):
-        raise PackageError("the picture's style sheet has filters, or selectors of more than names; write attributes")
+        raise PackageError("the picture's style sheet has filters, or selectors other than plain names; use attributes")
     if (rules + selectors.count(",")) * sum(1 for _ in root.iter()) > _SELECTIONS:
         raise too_much
 

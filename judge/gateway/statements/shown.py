@@ -35,7 +35,7 @@ _MEMORY = 16 * 1024**2
 # Of all statements of a problem; of more, the end is missing, so that it is no JSON.
 _PAGES_BYTES = 16 * 1024**2
 _FILES = {
-    "pdf": "the statement is a file to look at, and has no text that a page can show",
+    "pdf": "the statement is a file without text that a page can show",
     "tex": "the statement is in LaTeX, and could not be turned into a page when it was imported",
 }
 Use = Literal["statement", "attachment", "sample"]
@@ -298,7 +298,7 @@ def shielded(stored: bytes, view: View) -> dict[str, Page]:
     try:
         pages = Pages.model_validate_json(stored).pages
     except ValueError as exc:
-        log.warning("the rendered statements of problem '%s' are no pages: %s", view.name, str(exc)[:200])
+        log.warning("the rendered statements of problem '%s' are not valid pages: %s", view.name, str(exc)[:200])
         return {}
     addresses = frozenset(view.path(sha) for sha in view.files)
     return {
@@ -312,4 +312,4 @@ def file_of(view: View, sha: str) -> PublicFile:
     try:
         return view.files[sha]
     except KeyError as exc:
-        raise NotFoundError(f"problem '{view.name}' has no such file for people") from exc
+        raise NotFoundError(f"problem '{view.name}' has no such public file") from exc

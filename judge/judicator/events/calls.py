@@ -59,7 +59,7 @@ class WebhookCalls:
         return webhooks.WebhookAdded(webhook=_shown(doc, {}), secret=secret)
 
     async def remove(self, request: webhooks.WebhookRef) -> Empty:
-        """Remove a webhook and what waits for it. Repeating it is NotFoundError."""
+        """Remove a webhook and its waiting calls. Repeating it is NotFoundError."""
         hook = await self._db.find(self._db.webhooks, {"_id": request.name}, {"_id": 1})
         await removal.remove(self._db, [request.name])
         if hook is None:

@@ -56,7 +56,7 @@ class People:
             stored = None if doc is None or doc["disabled"] else doc.get("password")
             attempt.right = await self._passwords.verify(stored, request.password)
         if doc is None or not attempt.right:
-            raise UnauthorizedError("this name and password do not belong together; check both")
+            raise UnauthorizedError("the name or the password is wrong; check both")
         if stored is not None and self._passwords.outdated(stored):
             digest = await self._passwords.digest(request.password)
             await self._db.users.update_one({"_id": doc["_id"], "password": stored}, {"$set": {"password": digest}})

@@ -204,7 +204,7 @@ class RejudgingCalls:
         return r.RejudgingsReply(rejudgings=page, next=page[-1].id if more else None)
 
     async def diff(self, request: r.RejudgeDiffRequest) -> r.RejudgeDiff:
-        """Old verdicts against new ones, before it is applied and after; of a cancelled one the matrix is left."""
+        """Old and new verdicts, before it is applied and after; of a cancelled one the matrix is left."""
         number = request.id
         state = await self.get(number)
         rejudging = await self._read(number)

@@ -89,7 +89,7 @@ def check_trial(submission: Submission) -> None:
         if getattr(submission, name) is None:
             continue
         if submission.role == "user":
-            raise ForbiddenError(f"{name}: takes a token of role judge; leave it out")
+            raise ForbiddenError(f"{name}: requires a token of role judge; leave it out")
         if submission.problem is None and name not in {"tool", "cause"}:
             raise FieldError("problem", f"is missing; '{name}' goes with the name of a problem")
 
