@@ -232,6 +232,45 @@ def test_passes(pipeline, work):
     assert "pass 3: ended with exit code 4" in completed.result.reason
 
 
+def test_the_figures_of_a_test_are_the_largest_of_all_passes(pipeline, work):
+    """Those of an earlier pass are not lost, though its output is closed by then; the end is that of the last."""
+    validator = (
+        "import os, sys\nd = sys.argv[3]\nif os.path.exists(d + 'again'): sys.exit(42)\n"
+        "open(d + 'again', 'w').close(); open(d + 'nextpass.in', 'w').write('small'); sys.exit(42)\n"
+    )
+    greedy = (
+        "import sys, time\nif input() == 'small': sys.exit()\nx = bytearray(90 << 20)\ntime.sleep(0.3)\n"
+        "while time.process_time() < 0.3: pass\nprint('x' * 1000)\n"
+    )
+    yaml = YAML.replace("memory: 128", "memory: 128, validation_passes: 2") + "type: multi-pass\n"
+    completed = judge(pipeline, package_data(work, validator, yaml=yaml), greedy)
+    assert completed.verdict is Verdict.AC, completed.result
+    for test in completed.result.tests:
+        assert (test.passes, test.output_bytes) == (2, 0)
+        assert 90 << 20 < test.memory <= 128 << 20
+        assert test.cpu >= 0.3 and test.wall >= 0.6
+    assert completed.result.memory > 90 << 20
+
+
+@pytest.mark.parametrize("where", ["open(sys.argv[3] + 'nextpass.in', 'w')", "sys.stdout", "sys.stderr"])
+@pytest.mark.parametrize(("output", "validation_output", "most"), [(1, 1, 1 << 20), (2, 1, 2 << 20), (1, 2, 2 << 20)])
+def test_a_validator_may_copy_as_much_as_the_submission_may_write(
+    pipeline, work, where, output, validation_output, most
+):
+    """Its own limit counts where that is larger; one byte more than either is the judge's error."""
+    limits = f"memory: 128, validation_passes: 2, output: {output}, validation_output: {validation_output}"
+    yaml = YAML.replace("memory: 128", limits) + "type: multi-pass\n"
+    validator = (
+        "import os, sys\nif os.path.exists(sys.argv[3] + 'again'): sys.exit(42)\n"
+        f"open(sys.argv[3] + 'again', 'w').close()\nout = {where}\n"
+        f"out.write('x' * ({most} + int(open(sys.argv[1]).read() == 'two\\n')))\nout.close()\nsys.exit(42)\n"
+    )
+    completed = judge(pipeline, package_data(work, validator, yaml=yaml), "pass", mode="full")
+    assert [test.verdict for test in completed.result.tests] == ["AC", "JE"], completed.result.reason
+    sentence = "nextpass.in is longer than" if "nextpass" in where else "output limit exceeded: wrote more than"
+    assert sentence in completed.result.reason
+
+
 def test_full_mode_runs_every_test(pipeline, work):
     data = package_data(work, "import sys; sys.exit(43 if 'one' in sys.stdin.read() else 42)")
     lazy, full = (judge(pipeline, data, CAT, mode=mode) for mode in ("lazy", "full"))
