@@ -139,6 +139,15 @@ def test_compressed_tests(tmp_path: Path, name: str) -> None:
             assert package.manifest.tests[0].input not in {"", package.manifest.tests[0].answer}
 
 
+@pytest.mark.parametrize("packed", ["1.in", "1.out"])
+def test_one_file_of_a_test_is_compressed(tmp_path: Path, packed: str) -> None:
+    files = {name: gzip.compress(data) if name == packed else data for name, data in PAIR.items()}
+    files = {f"{name}.gz" if name == packed else name: data for name, data in files.items()}
+    with read_package(folder(tmp_path, files, "sum")) as package:
+        (test,) = package.manifest.tests
+        assert [package.read(test.input), package.read(test.answer)] == [PAIR["1.in"], PAIR["1.out"]]
+
+
 def test_tests_beside_compressed_ones_are_all(tmp_path: Path) -> None:
     inner = archive(tmp_path, {**PAIR, "4.in": b"4\n", "4.out": b"4\n"}, name="t.zip").read_bytes()
     packed = {"2.in.gz": gzip.compress(b"2\n"), "2.out.XZ": lzma.compress(b"2\n") + bytes(4)}
@@ -252,6 +261,7 @@ REFUSED: dict[str, tuple[ByteFiles, str]] = {
         {"1.in.gz": gzip.compress(b"1")[:-4], "1.out.gz": gzip.compress(b"1")},
         "x/1.in.gz: is damaged: Compressed file ended",
     ),
+    "an empty file": ({"1.in.gz": b"", "1.out": b"1"}, "x/1.in.gz: is damaged: it is empty"),
     "what is no gzip": ({"1.in.gz": b"1", "1.out.gz": b"1"}, "x/1.in.gz: is damaged:"),
     "something behind a gzip": (
         {"1.in.gz": gzip.compress(b"1") + b"x", "1.out.gz": gzip.compress(b"1")}, "x/1.in.gz: is damaged:",

@@ -50,8 +50,9 @@ _MOST_ARCHIVES = 20
 
 
 def holds_tests(tree: Tree) -> bool:
+    """Also where one file of a pair is compressed, and the other is small."""
     return bool(_named_archives(tree)) or any(
-        pair.answer is not None for pair in find_pairs(_singles(tree).values())[0]
+        pair.answer is not None for pair in find_pairs([*tree.files, *_singles(tree).values()])[0]
     )
 
 
@@ -193,6 +194,8 @@ class Packed(Overlay):
 
     def _unpack(self, path: str, name: str, target: Path) -> None:
         size = 0
+        if not self._base.files[path]:
+            raise PackageError(f"{self._base.where(path)}: is damaged: it is empty")
         try:
             source = io.BufferedReader(_TreeFile(self._base.chunks(path)))
             with target.open("wb") as file:
