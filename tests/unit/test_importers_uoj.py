@@ -131,9 +131,35 @@ def test_files_beside_submissions_of_uoj(tmp_path: Path) -> None:
 
 def test_problem_conf_is_as_long_as_other_settings(tmp_path: Path) -> None:
     """Each line of it is looked at for many tests."""
-    with uoj(tmp_path, CONF + SUBTASKS + "subtask_dependence_2_2 1\nsubtask_dependence_2_3 x\n") as package:
+    with uoj(tmp_path, CONF + SUBTASKS + "subtask_dependence_2_2 1\n") as package:
         assert [requires for _, _, requires in groups(package)] == [0, 1]
     assert "problem.conf" in refused(uoj, tmp_path / "longer", CONF + "a 1\n" * 65536)
+
+
+@pytest.mark.parametrize(("checker", "flags"), [("rcmp6", ["float_tolerance", "1e-6"]), ("wcmp", ["case_sensitive"])])
+@pytest.mark.parametrize("subtasks", ["", SUBTASKS])
+def test_samples_are_compared_as_tests_are(tmp_path: Path, checker: str, flags: list[str], subtasks: str) -> None:
+    with uoj(tmp_path, CONF.replace("ncmp", checker) + subtasks) as package:
+        manifest = package.manifest
+        assert sum(test.sample for test in manifest.tests) == 1
+        assert {tuple(manifest.validator_flags if test.flags is None else test.flags) for test in manifest.tests} == {
+            tuple(flags)
+        }
+
+
+@pytest.mark.parametrize("line", ["subtask_dependence_2_2 3", "subtask_dependence_2_2 x", "subtask_dependence_1 0"])
+def test_a_dependence_on_no_subtask_is_refused(tmp_path: Path, line: str) -> None:
+    """Without it, the subtask would give points that it does not give there."""
+    key, value = line.split()
+    assert f"{key}: '{value}' is no subtask; there are 2" in refused(uoj, tmp_path, f"{CONF}{SUBTASKS}{line}\n")
+
+
+def test_settings_of_problem_conf_that_are_not_known_are_named_once(tmp_path: Path) -> None:
+    known = "# a comment\n\ntime_limit_1 2\npoint_score_1 5\nsubtask_type_1 packed\n"
+    unknown = "subtask_used_time_type_1 max\nsubtask_used_time_type_2 max\nscore_type real # a comment\n"
+    with uoj(tmp_path, CONF + SUBTASKS + known + unknown) as package:
+        notes = [note.partition("problem.conf: ")[2] for note in package.notes if "nothing is known" in note]
+    assert notes == [f"{key}: nothing is known of this key" for key in ("subtask_used_time_type", "score_type")]
 
 
 def test_answers_are_handed_in(tmp_path: Path) -> None:

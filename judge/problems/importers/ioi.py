@@ -323,7 +323,8 @@ def write_tests(draft: Draft, cases: Sequence[ImportedCase], subtasks: Sequence[
         for subtask in subtasks:
             group_cases = [by_name[name] for name in subtask.tests]
             rule: GroupRule = "min" if subtask.rule == "min" else "each"
-            groups.append(Group(subtask.name, group_cases, subtask.points, rule, settings=settings))
+            groups.append(Group(subtask.name, group_cases, subtask.points, rule))
+        draft.group("data/secret", settings)
         write_scored(draft, groups)
     else:
         _write_flat(draft, cases, subtasks, settings)

@@ -153,8 +153,8 @@ class HydroConversion:
         draft.check_keys(self._conf, KEYS, self._where)
         flags, partial = self._programs(kind)
         subtasks = self._subtasks(partial=partial)
-        for subtask in subtasks:
-            subtask.settings = {"output_validator_args": flags} if flags else {}
+        for folder in ("data/sample", "data/secret") if flags else ():
+            draft.group(folder, {"output_validator_args": list(flags)})
         write_scored(draft, subtasks, partial=partial, samples=self._samples)
         draft.report.took(f"{sum(len(subtask.cases) for subtask in subtasks)} tests in {len(subtasks)} subtasks")
         if kind == "submit_answer":

@@ -27,6 +27,13 @@ _REFUSED = {
     "token": "it is to stand in the first line of outputs",
     "polygon_runtwice": "submissions run twice",
 }
+# Without the numbers of tests and subtasks behind them.
+_KEYS = _REFUSED.keys() | {
+    "n_tests", "n_ex_tests", "n_sample_tests", "input_pre", "input_suf", "output_pre", "output_suf", "time_limit",
+    "memory_limit", "output_limit", "use_builtin_judger", "use_builtin_checker", "submit_answer", "with_implementer",
+    "dont_use_formatter", "point_score", "n_subtasks", "subtask_end", "subtask_score", "subtask_type",
+    "subtask_dependence",
+}  # fmt: skip
 # The programs that are compiled with submissions, by the language of those.
 _IMPLEMENTERS = {"c": "implementer.c", "cpp": "implementer.cpp"}
 _SOURCES = (".c", ".cpp", ".cc", ".cxx")
@@ -53,8 +60,10 @@ class _UojConversion(HydroConversion):
         for line in self._draft.text(self._path, limit=metadata.YAML_BYTES).splitlines():
             # Anything behind a value is a comment there.
             key, value, *_ = [*line.split(), "", ""]
-            self._raw_conf[key] = value if not value.startswith("#") else ""
+            if key and not key.startswith("#"):
+                self._raw_conf[key] = value if not value.startswith("#") else ""
         conf = self._raw_conf
+        self._draft.check_keys(dict.fromkeys(re.sub(r"(?:_[0-9]+)+$", "", key) for key in conf), _KEYS, self._where)
         judger = next((name for name in ("judger.cpp", "Makefile") if self._base + name in self._tree.files), "")
         if conf.get("use_builtin_judger", "" if judger else "on") in _OFF:
             raise PackageError(f"{self._where}: use_builtin_judger: a judger of its own judges there, and not here")
@@ -154,7 +163,11 @@ class _UojConversion(HydroConversion):
         names = frozenset(map(str, range(1, count + 1)))
         for key, value in self._raw_conf.items():
             match = re.fullmatch(r"subtask_dependence_([1-9][0-9]{0,8})(?:_[0-9]+)?", key)
-            if match is not None and value in names and value not in requires.setdefault(int(match[1]), []):
+            if match is None or value in {"", "many"}:
+                continue
+            if value not in names:
+                raise PackageError(f"{self._where}: {key}: '{clean(value, 40)}' is no subtask; there are {count}")
+            if value not in requires.setdefault(int(match[1]), []):
                 requires[int(match[1])].append(value)
         return requires
 
