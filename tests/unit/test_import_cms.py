@@ -543,6 +543,13 @@ def json_plus(base: Files, **changes) -> dict[str, bytes | str]:
         (with_(EXPORT, {"subtasks/01-small.json": '{"score": "x", "testcases": []}'}), "is not a number of points"),
         (with_(REPOSITORY, {"tests/mapping": "full 7-77\n"}), "tests/mapping:1: expected the names of a subtask"),
         (with_(REPOSITORY, {"subtasks.json": '{"subtasks": []}'}), "subtasks.json: subtasks: expected an object"),
+        *(
+            (
+                with_(REPOSITORY, {"subtasks.json": json.dumps({"subtasks": {"a": {"index": index, "score": 9}}})}),
+                f"subtasks.json: a: index: '{index}' is not a whole number from 0 to 9999",
+            )
+            for index in ("1", 1.0, -1, 10_000)
+        ),
     ],
 )
 def test_faults_have_one_sentence(tmp_path, files, sentence):

@@ -147,6 +147,12 @@ def test_subtasks_by_names(tmp_path: Path, names: list[str], expected: list[tupl
         assert subtasks == expected
 
 
+def test_a_dependency_on_no_subtask_is_said(tmp_path: Path) -> None:
+    with load(tmp_path, "subtasks: [{id: 1, score: 9, if: [7], cases: [{input: a1.in, output: a1.out}]}]") as package:
+        assert groups(package) == [(9, "pass-fail", [])]
+        assert any("subtask 1: requires '7', which there is not" in note for note in package.notes)
+
+
 def test_subtasks_that_name_no_cases(tmp_path: Path) -> None:
     """Theirs are the files with their numbers; files with other numbers are other subtasks."""
     config = "subtasks: [{id: 2, score: 30, if: [1]}, {id: 1, score: 60}]"
@@ -218,6 +224,10 @@ def test_programs(tmp_path: Path) -> None:
         (SUBTASKS.replace("{id: 1,", "{id: 1, time: 1s,"), "time: there are different ones"),
         (SUBTASKS.replace("type: sum", "type: max"), "subtasks.2: type: 'max' is neither min nor sum"),
         (SUBTASKS.replace("a2.ans", "a3.ans"), "cases.2: output: 'a3.ans' is not in testdata/"),
+        (
+            SUBTASKS.replace("{score: 70", "{id: 1, score: 70"),
+            "two subtasks are called '1'; give each a name of its own",
+        ),
         ("subtasks: [1]", "subtasks: expected a list of mappings"),
         ("subtasks: [{score: 1}]", "subtasks.1: cases: expected a list of mappings"),
         ("checker_type: lemon\nchecker: a1.in", "checker_type: 'lemon' is not one of default, strict, testlib"),

@@ -163,9 +163,20 @@ def _write(draft: Draft, folder: str, cases: Sequence[ImportedCase]) -> None:
 
 
 def _ordered(draft: Draft, subtasks: Sequence[ImportedSubtask]) -> list[ImportedSubtask]:
-    """Subtasks, each after those that it requires, else in the order given; PackageError for a circle."""
+    """Subtasks, each after those that it requires, else in the order given.
+
+    PackageError for a circle, and for two of one name: nothing says which of them others require.
+    """
     ordered: list[ImportedSubtask] = []
-    waiting = {subtask.name: subtask for subtask in subtasks}
+    waiting: dict[str, ImportedSubtask] = {}
+    for subtask in subtasks:
+        if waiting.setdefault(subtask.name, subtask) is not subtask:
+            name = clean(subtask.name, 40)
+            raise PackageError(f"{draft.tree.label}: two subtasks are called '{name}'; give each a name of its own")
+    for subtask in subtasks:
+        for name in subtask.requires:
+            if name not in waiting:
+                draft.report.dropped(f"subtask {subtask.name}: requires '{clean(name, 40)}', which there is not")
     while waiting:
         ready = next((subtask for subtask in waiting.values() if waiting.keys().isdisjoint(subtask.requires)), None)
         if ready is None:

@@ -270,13 +270,14 @@ class _TpsConversion:
         entries = self._json("subtasks.json").get("subtasks")
         if not isinstance(entries, dict) or {isinstance(entry, dict) for entry in entries.values()} != {True}:
             raise PackageError(f"{where}: subtasks: expected an object with a subtask under each name")
-        order = sorted(entries, key=lambda name: (_index(entries[name]), name))
+        indexes = {name: _index(entries[name], f"{where}: {clean(name, 40)}") for name in entries}
+        order = sorted(entries, key=lambda name: (indexes[name], name))
         mapping = self._mapping(test_names)
         subtasks = []
         for name in order:
             tests = mapping.get(name, [])
             if not mapping:
-                tests = [test for test in names if test.startswith(f"{_index(entries[name])}-")]
+                tests = [test for test in names if test.startswith(f"{indexes[name]}-")]
             if not tests:
                 self._draft.report.dropped(f"subtask {clean(name, 60)}: it has no tests")
             value = points(entries[name].get("score", 0), f"{where}: {clean(name, 40)}")
@@ -369,6 +370,8 @@ class _TpsConversion:
             self._draft.report.dropped(f"solution/: there is no solutions.json that says what {subject} should do")
 
 
-def _index(subtask: Mapping[str, Any]) -> int:
+def _index(subtask: Mapping[str, Any], where: str) -> int:
     index = subtask.get("index", 0)
-    return index if isinstance(index, int) and not isinstance(index, bool) and 0 <= index < 10_000 else 0
+    if type(index) is not int or not 0 <= index < 10_000:
+        raise PackageError(f"{where}: index: '{clean(str(index), 40)}' is not a whole number from 0 to 9999")
+    return index
