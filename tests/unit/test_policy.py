@@ -23,10 +23,10 @@ FORBIDDEN = [
 # apt takes the bundle's own index without a signature: every file of it has been compared with the manifest.
 EXCEPT = {
     ("judge_apt.py", r"\[?trusted=yes"),
-    # They work with the hosts that are left, and say which do not answer.
+    # They work with the hosts that are left, or refuse the run, and say which do not answer.
     *(
         (f"{verb}.yml", r"\bignore_unreachable\s*:")
-        for verb in ("absent", "backup", "recover", "remove", "replace", "stop")
+        for verb in ("absent", "answers", "backup", "recover", "remove", "replace", "stop")
     ),
 }
 
