@@ -273,7 +273,7 @@ def test_bodies_that_are_no_submission(ada, data, kind, status, code, text):
     [
         (b'{"command": "true", "tests": [%s{}]}' % (b"{}," * 20_000), 400, "at most 10000 items"),
         (b'{"command": "true", "tests": [%s{}]}' % (b"{}," * 60_000), 413, "the body has more than 100000 values"),
-        (b"{%s}" % b",".join(b'"no%d":1' % number for number in range(2_000)), 400, "the body has 2000 faults"),
+        (b"{%s}" % b",".join(b'"no%d":1' % number for number in range(2_000)), 400, "the body has 2000 errors"),
         (b'{"%s": 1}' % (b"n" * 200_000), 400, "nnn: is not a known field"),
     ],
 )
